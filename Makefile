@@ -3,13 +3,16 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup dist demo test test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: ## Install requirements and build .venv/bin/gavotte
 	@tools/setup
+
+dist: setup ## Build the wheel with the agent inside, its SBOM and licences, and run its demo as an ordinary user (ARGS="--again" builds twice and compares)
+	@$(PYTHON) tools/dist $(ARGS)
 
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
@@ -114,10 +117,15 @@ format: setup ## Format all sources
 snapshots: setup ## Renew the tests' snapshots of help texts, messages and the report; then read the diff
 	$(PYTHON) -m pytest -q --snapshot-update $$(grep -rl SnapshotAssertion tests --include='test_*.py')
 
+PROTOC := python -m grpc_tools.protoc -Iproto
+PROTOCS := proto/gavotte/agents/agent.proto proto/gavotte/transfer/queue.proto
+GENERATE := .venv/bin/uv run --quiet --no-project --isolated --python $(PYTHON) --with 'setuptools<81' --with
+
 proto: setup ## Generate the Python side of proto/
-	$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=python --pyi_out=python --grpc_python_out=python \
-		proto/gavotte/agents/agent.proto proto/gavotte/transfer/queue.proto
-	$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=python --pyi_out=python proto/gavotte/campaign/remote_write.proto
+	@# What newer compilers generate refuses to load next to a protobuf older than theirs. Their types are better.
+	$(GENERATE) grpcio-tools==1.62.3 $(PROTOC) --python_out=python --grpc_python_out=python $(PROTOCS)
+	$(GENERATE) grpcio-tools==1.62.3 $(PROTOC) --python_out=python proto/gavotte/campaign/remote_write.proto
+	$(GENERATE) grpcio-tools==1.80.1 $(PROTOC) --pyi_out=python $(PROTOCS) proto/gavotte/campaign/remote_write.proto
 	sed -i '/^ # This class is part of an EXPERIMENTAL API/,$$d' python/gavotte/agents/agent_pb2_grpc.py python/gavotte/transfer/queue_pb2_grpc.py
 
 lock: setup ## Renew requirements.lock from pyproject.toml

@@ -43,7 +43,7 @@ def write_figure(
         "title": title,
         "command": command,
         "machine": about or machine(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "seed": seed,
         "samples": samples,
         "plot": dict(plot),

@@ -31,7 +31,7 @@ READ_WHEN_LOADED = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC", "OPENBLAS", "OMP_"
 LEFT_OUT = ("gavotte.mpi", "gavotte.transfer.dask", "gavotte.campaign.drivers", "gavotte.store.parquetfile")
 """Modules that start threads or need optional packages. A fork loads them itself, as the command does."""
 
-LIBRARIES = ("matplotlib.figure", "psycopg", "rich.console", "rich.progress", "rich.table", "scipy.stats", "tomli_w")
+LIBRARIES = ("matplotlib.figure", "psycopg", "rich.console", "rich.progress", "rich.table", "scipy.special", "tomli_w")
 """Modules that verbs load where they need them."""
 
 

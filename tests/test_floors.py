@@ -32,7 +32,9 @@ ROOMS = {
     "transfer",
 }
 FLOORS = [
-    {"errors", "tables"},
+    {"errors"},
+    {"extras"},
+    {"tables"},
     {"formats"},
     {"terms"},
     {"agents", "_core"},
@@ -122,7 +124,7 @@ ANSWERS = {
     "profile": ["Profile", "Traffic"],
     "run": ["RunResult"],
     "simulate": ["Simulation"],
-    "transfer": ["BroadcastResult", "PullResult", "ShuffleResult"],
+    "transfer": ["BroadcastPlan", "BroadcastResult", "PullResult", "ShuffleResult"],
 }
 """Types of answers that have warnings, by room."""
 

@@ -37,6 +37,7 @@ __all__ = [
     "blocks_checksum",
     "build_profile",
     "captured",
+    "chi_squared_quantile",
     "column_quantile",
     "deadline_shortage",
     "default_algorithm",
@@ -1370,6 +1371,17 @@ def parse_flows(text: bytes, hosts: list[str]) -> FlowList:
 
 def format_finish(ids: list[str], finish_s: _Floats) -> bytes:
     """Return finish times as CSV with the columns `id,finish_s`."""
+
+def chi_squared_quantile(chance: float, freedom: float) -> float:
+    """Return the value that a chi-squared variable is below with a chance.
+
+    Args:
+        chance: between 0 and 1.
+        freedom: degrees of freedom, above 0.
+
+    Raises:
+        ValueError: for other arguments.
+    """
 
 def column_quantile(times: _Floats, share: float) -> _Floats:
     """Return a quantile of each pair's times.

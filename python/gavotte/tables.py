@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gavotte.extras import needs
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -19,9 +21,13 @@ class Tabular:
         raise NotImplementedError
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas DataFrame, one column per key."""
-        import pandas as pd
+        """Return the rows as a pandas DataFrame, one column per key.
 
+        Raises:
+            UnsupportedError: without pandas.
+        """
+        with needs("pandas"):
+            import pandas as pd
         return pd.DataFrame(self.to_records())
 
 

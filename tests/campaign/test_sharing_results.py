@@ -13,7 +13,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from gavotte.campaign import remote_write_pb2 as pb
 from gavotte.campaign.programs import read_iperf3
 from gavotte.errors import GavotteError
 from gavotte.formats.record import Quantity
+from gavotte.terms.dates import read_date
 
 TCP = {
     "seconds": 2.0,
@@ -220,7 +220,7 @@ def check_bulk(headers: dict[str, str], body: bytes, mapping: dict[str, str]) ->
         assert set(target) == {"_index", "_id"}
         assert re.fullmatch(r"[^A-Z-_+][^A-Z :,\"*+/\\|?#<>]*", target["_index"])
         assert 0 < len(target["_id"].encode()) <= 512
-        assert datetime.fromisoformat(document["@timestamp"])
+        assert read_date(document["@timestamp"])
         for name, kind in kinds(document).items():
             assert mapping.setdefault(name, kind) == kind, name
     return len(lines) // 2

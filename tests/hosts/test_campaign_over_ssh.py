@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
+import tomli
 import tomli_w
 from tests.hosts.cluster import Cluster
 from tests.shell import until
@@ -51,7 +51,7 @@ engine = "iperf3"
 def test_a_campaign_over_ssh(servers: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "study.hosts.toml"
     servers.write_inventory(path, {name: f"ssh://{name}" for name in ("a", "b", "c")})
-    content = tomllib.loads(path.read_text())
+    content = tomli.loads(path.read_text())
     for host in content["host"]:
         host["labels"] = {"machine": "two" if host["name"] == "c" else "one"}
     path.write_text(tomli_w.dumps(content))

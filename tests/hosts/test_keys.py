@@ -34,7 +34,7 @@ def test_an_authority_a_controller_and_hosts(tmp_path: Path) -> None:
     for signed, purpose in ((host, ExtendedKeyUsageOID.SERVER_AUTH), (controller, ExtendedKeyUsageOID.CLIENT_AUTH)):
         signed.verify_directly_issued_by(authority)
         assert list(signed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [purpose]
-        life = signed.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+        life = signed.not_valid_after_utc - datetime.datetime.now(datetime.timezone.utc)
         assert datetime.timedelta(days=29) < life <= datetime.timedelta(days=30)
     places = host.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(place.value) for place in places] == ["10.0.0.1", "a.example", "::1"]

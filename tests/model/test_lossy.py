@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chi2
 from tests import builders
 
+from gavotte._core import chi_squared_quantile
 from gavotte.formats.history import Floats, History, Proof
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_rate
@@ -65,6 +66,18 @@ def test_a_lossy_path_between_sound_hosts_counts_alone() -> None:
     assert loss is not None
     assert loss[0, 1] == pytest.approx(0.05, rel=0.3)
     assert loss[2:, 2:].max() < 1e-3
+
+
+@pytest.mark.parametrize("chance", [0.025, 0.5, 0.95, 0.975])
+def test_quantiles_of_chi_squared_are_scipys(chance: float) -> None:
+    for half in (1, 2, 3, 5, 10, 50, 300, 2000, 2499, 2500, 10_000, 1_000_000):
+        assert chi_squared_quantile(chance, 2 * half) == pytest.approx(chi2.ppf(chance, 2 * half), rel=1e-6)
+
+
+@pytest.mark.parametrize(("chance", "freedom"), [(0.0, 2), (1.0, 2), (np.nan, 2), (0.5, 0), (0.5, -1), (0.5, np.nan)])
+def test_other_chances_and_freedoms_are_errors(chance: float, freedom: float) -> None:
+    with pytest.raises(ValueError, match=r"chance|freedom"):
+        chi_squared_quantile(chance, freedom)
 
 
 def test_a_network_has_the_loss_of_its_paths() -> None:

@@ -119,6 +119,21 @@ def test_spark_logs_rolled_and_compressed(tmp_path: Path) -> None:
     assert read("spark", folder).bytes == 4000
 
 
+@pytest.mark.parametrize("packing", ["plain", "gzip", "bz2", "zstd", "lz4"])
+def test_logs_are_read_whole_or_refused(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "app"
+    with pa.output_stream(str(path), compression=None if packing == "plain" else packing) as stream:
+        stream.write(SPARK)
+    assert read("spark", path).bytes == 4000
+    # pyarrow writes LZ4 without checksums.
+    if packing not in ("plain", "lz4"):
+        packed = path.read_bytes()
+        for damaged in (packed[:-9], packed[:20] + b"damaged" + packed[27:]):
+            path.write_bytes(damaged)
+            with pytest.raises(GavotteError, match=r"cannot be unpacked: .+; copy it again"):
+                read("spark", path)
+
+
 # ---- Dask ----
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import random
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -286,7 +287,9 @@ def test_any_csv_is_read_or_refused_in_one_line(tmp_path: Path, rows: list[list[
     with path.open("w", newline="", encoding="utf-8", errors="replace") as stream:
         stream.write(f"{HEADER}\n")
         if quoted:
-            csv.writer(stream).writerows(rows)
+            # Python 3.10 writes no NUL, since it reads none.
+            writable = [[cell.replace("\0", "") for cell in row] if sys.version_info < (3, 11) else row for row in rows]
+            csv.writer(stream).writerows(writable)
         else:
             stream.writelines(",".join(row) + "\n" for row in rows)
     read_or_refused(read_csv, path)

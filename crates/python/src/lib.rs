@@ -5,6 +5,7 @@
 mod answers;
 mod broadcast;
 mod capture;
+mod chances;
 mod collective;
 mod constant;
 mod errors;
@@ -28,6 +29,8 @@ mod _core {
     use crate::broadcast::{BroadcastGround, Conductor, blocks_checksum, mechanisms};
     #[pymodule_export]
     use crate::capture::{Exports, captured};
+    #[pymodule_export]
+    use crate::chances::chi_squared_quantile;
     #[pymodule_export]
     use crate::collective::Ranks;
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -52,18 +53,27 @@ class Binary:
 
 
 def agent_binary() -> str:
-    """Find the agent: `$GAVOTTE_AGENT`, else the one next to this Python, else the one on the PATH.
+    """Find the agent: `$GAVOTTE_AGENT`, else the one next to this Python or from our wheel, else the one on the PATH.
 
     Raises:
         UnsupportedError: when no agent is found.
     """
     named = os.environ.get(AGENT_VARIABLE)
     sibling = Path(sys.executable).parent / AGENT
-    program = shutil.which(named) if named else shutil.which(sibling) or shutil.which(AGENT)
+    program = shutil.which(named) if named else shutil.which(sibling) or _installed() or shutil.which(AGENT)
     if program is None:
         missing = f"{AGENT_VARIABLE}={named} is not a program" if named else f"`{AGENT}` is not installed"
         raise UnsupportedError(missing, hint=f"build it with `make setup`, or set {AGENT_VARIABLE} to its path")
     return str(Path(program).absolute())
+
+
+def _installed() -> str | None:
+    """Return the agent that our wheel has installed. `pip install --user` puts it in another folder than Python's."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files("gavotte") or ():
+            if file.name == AGENT and (program := shutil.which(file.locate())):
+                return program
+    return None
 
 
 def agent_binaries() -> dict[str, Binary]:

@@ -14,10 +14,17 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import grpc
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
 
 from gavotte.agents import agent_pb2 as pb
+
+DETAILS_KEY = "grpc-status-details-bin"
+"""Trailing metadata with an encoded `google.rpc.Status`, as gRPC's libraries for all languages write it.
+
+`grpcio-status` reads it as well, but each of its versions needs the newest protobuf, which users' own stacks may not
+have.
+"""
 
 Result = TypeVar("Result")
 
@@ -64,12 +71,16 @@ def fact_s(error: grpc.RpcError, name: str) -> float:
 
 def _info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:
     info = error_details_pb2.ErrorInfo()
+    metadata = error.trailing_metadata() if isinstance(error, grpc.Call) else None
+    content = dict(metadata or ()).get(DETAILS_KEY, b"")
     try:
-        status = rpc_status.from_call(error) if isinstance(error, grpc.Call) else None
-    except ValueError:
-        # The details belong to another status: the call was cancelled as its answer came, or the agent is broken.
+        status = status_pb2.Status.FromString(content)
+    except DecodeError:
         return info
-    for detail in status.details if status else ():
+    # The details of another status: the call was cancelled as its answer came, or the agent is broken.
+    if (status.code, status.message) != (error.code().value[0], error.details()):
+        return info
+    for detail in status.details:
         if detail.Unpack(info):
             break
     return info

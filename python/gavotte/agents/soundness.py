@@ -6,6 +6,7 @@ Field names end in their unit (`_bps`, `_s`), so that one rule fits all messages
 from __future__ import annotations
 
 import math
+from collections.abc import MutableSequence
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -49,7 +50,8 @@ def check_message(message: Message, *, deadline_s: float = MOST_S) -> None:
         AgentError: for a number that is not finite, negative, beyond its unit's bound, or without meaning.
     """
     for field, value in message.ListFields():
-        many = field.is_repeated
+        # `is_repeated` and the `label` before it are each missing in some versions of protobuf.
+        many = isinstance(value, MutableSequence)
         values = value if many else (value,)
         if field.cpp_type == _MESSAGE:
             for each in values:

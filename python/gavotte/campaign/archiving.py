@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from gavotte.campaign.shapes import INDEX, bulk_bodies, check_index
 from gavotte.errors import GavotteError
+from gavotte.extras import needs
 from gavotte.formats.record import Sample
 
 TOKEN = "GAVOTTE_ARCHIVE_TOKEN"
@@ -80,8 +81,13 @@ def archive(samples: Sequence[Sample], to: Archive) -> None:
 
 
 def remote_write(samples: Sequence[Sample]) -> bytes:
-    """Return samples as the body of a Prometheus remote write: one series for each value that a sample has."""
-    import pyarrow as pa
+    """Return samples as the body of a Prometheus remote write: one series for each value that a sample has.
+
+    Raises:
+        UnsupportedError: without pyarrow, which compresses the body.
+    """
+    with needs("parquet"):
+        import pyarrow as pa
 
     from gavotte.campaign import remote_write_pb2 as pb
 

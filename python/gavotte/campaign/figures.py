@@ -11,6 +11,7 @@ import numpy as np
 
 from gavotte.campaign.comparing import value_of
 from gavotte.campaign.states import accounts
+from gavotte.extras import needs
 from gavotte.formats.record import Sample
 
 if TYPE_CHECKING:
@@ -97,10 +98,10 @@ def is_loopback(sample: Sample) -> bool:
 
 def draw(series: Series, *, title: str, x: str, y: str, log: bool = False) -> str:
     """Return a plot as SVG text: means with their range. The same numbers give the same text."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
+    with needs("plots"):
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
     with rc_context({"svg.hashsalt": "gavotte", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         FigureCanvasSVG(figure)
@@ -131,10 +132,10 @@ def draw(series: Series, *, title: str, x: str, y: str, log: bool = False) -> st
 
 def draw_bars(bars: Bars, *, title: str, y: str) -> str:
     """Return a plot of pairs of bars as SVG text: means with their standard deviation."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
+    with needs("plots"):
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
     with rc_context({"svg.hashsalt": "gavotte", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(max(6.4, 0.5 * len(bars) + 2), 3.8), layout="constrained")
         FigureCanvasSVG(figure)

@@ -10,11 +10,14 @@ import fcntl
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.files.reading import parse_json, read_bytes
 from gavotte.formats.record import Sample, parse_samples, read_samples
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Journal:

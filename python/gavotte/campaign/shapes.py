@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from gavotte import _core
@@ -115,7 +115,9 @@ def document(sample: Sample) -> dict[str, Any]:
     rate_bps = details.get("rate_bps")
     time_s = min(max(sample.time_s, 0.0), LATEST_S)
     return {
-        "@timestamp": datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "@timestamp": datetime.fromtimestamp(time_s, timezone.utc)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z"),
         "meta": {"source": {"hostname": sample.source}, "destination": {"hostname": sample.target}},
         "test": {
             "type": "throughput",

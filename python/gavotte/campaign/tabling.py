@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from gavotte.extras import needs
 from gavotte.formats.files.reading import write_bytes
 from gavotte.formats.record import Sample
 
@@ -53,10 +54,13 @@ def write_parquet(path: str | Path, samples: Sequence[Sample]) -> int:
 
     Returns:
         the number of rows.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
+    Raises:
+        UnsupportedError: without pyarrow.
+    """
+    with needs("parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     text, whole, real = pa.string(), pa.int64(), pa.float64()
     kinds = {"repetition": whole, "connections": whole} | dict.fromkeys(
         ("time_s", "seconds", "value", "low", "high"), real

@@ -219,6 +219,7 @@ def _changes(changes: Sequence[str], output: str) -> list[str]:
 
 
 def _planned(plan: BroadcastPlan) -> None:
+    warn(plan.warnings)
     if plan.predicted_s is None:
         predicted, bound = "no prediction without a Network", ""
     elif plan.bound_s is None:

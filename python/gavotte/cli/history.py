@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -308,7 +308,7 @@ def _series_row(summary: SeriesSummary) -> list[str]:
 
 def _date(time_s: float) -> str:
     try:
-        return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return datetime.fromtimestamp(time_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
     except (OverflowError, ValueError, OSError):  # the time is outside the range of dates
         return f"{time_s:g} s"
 

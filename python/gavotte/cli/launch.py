@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -305,7 +305,7 @@ def _row(record: Record) -> list[str]:
 
     low, high = seconds("low_s"), seconds("high_s")
     predicted = f"{seconds('predicted_s')} ({low} to {high})" if labels.get("predicted_s") is not None else "-"
-    started = datetime.fromtimestamp(record.time_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    started = datetime.fromtimestamp(record.time_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
     return [
         str(labels.get("job", "-")),
         started,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -67,14 +67,16 @@ def moment(text: str) -> float:
     Raises:
         BadParameter: for anything else.
     """
+    from gavotte.terms.dates import read_date
+
     try:
         seconds = float(text)
     except ValueError:
         try:
-            date = datetime.fromisoformat(text)
+            date = read_date(text)
         except ValueError:
             raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z") from None
-        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        seconds = (date if date.tzinfo else date.replace(tzinfo=timezone.utc)).timestamp()
     if not math.isfinite(seconds):
         raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z")
     return seconds

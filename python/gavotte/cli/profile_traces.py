@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +26,7 @@ Inputs = Annotated[
     list[Path],
     typer.Argument(help="The *.trace files of all ranks of one run, or one file of them.", metavar="FILE..."),
 ]
-TraceFormat = StrEnum("TraceFormat", {name.upper(): name for name in TRACE_FORMATS})  # type: ignore[misc]
+TraceFormat = Enum("TraceFormat", {name.upper(): name for name in TRACE_FORMATS}, type=str)  # type: ignore[misc]
 
 SHOWN = 10
 """Number of ranks that the table shows."""

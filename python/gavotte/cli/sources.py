@@ -33,14 +33,17 @@ def read_measured(text: str, store: str | None) -> History | Network:
     from gavotte.formats.files.kinds import HEAD_BYTES, kind_of, named
     from gavotte.formats.history import read_history
     from gavotte.formats.network import read_network
-    from gavotte.store import open_store, read_series_file
 
     path = Path(text)
     if not path.is_file() and not text.endswith(_FILES) and "/" not in text:
+        from gavotte.store import open_store
+
         name, _, window = text.partition("@")
         with open_store(store, create=False) as opened:
             return opened.load(name, span_of(window))
     if path.suffix in (".csv", ".parquet"):
+        from gavotte.store import read_series_file
+
         return read_series_file(path)
     kind = ""
     if path.is_file():

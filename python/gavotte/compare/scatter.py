@@ -6,8 +6,8 @@ import math
 import warnings
 
 import numpy as np
-from scipy import special
 
+from gavotte.extras import needs
 from gavotte.formats.history import Floats
 from gavotte.terms.equivalence import Means
 
@@ -73,6 +73,8 @@ def _usual(variance: Floats, freedom: Floats) -> tuple[float, float]:
     if pooled == 0:
         return 0.0, whole
     values = np.fmax(values, FLOOR * (float(np.median(values)) or pooled))
+    with needs("statistics"):
+        from scipy import special
     logarithms = np.log(values) - special.digamma(free / 2) + np.log(free / 2)
     excess = float(np.var(logarithms, ddof=1) - special.polygamma(1, free / 2).mean())
     if excess <= 0:
@@ -84,6 +86,8 @@ def _usual(variance: Floats, freedom: Floats) -> tuple[float, float]:
 
 def _inverse_trigamma(value: float) -> float:
     """Return x with trigamma(x) = value, by Newton's method on 1 / trigamma, which is convex (Smyth 2004)."""
+    from scipy import special
+
     x = 0.5 + 1 / value
     for _ in range(50):
         slope = float(special.polygamma(1, x))

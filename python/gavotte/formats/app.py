@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
 from pydantic import Discriminator, Field, Tag, model_validator
+from typing_extensions import Self
 
 from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
 from gavotte.formats.parts.names import Amount, HostName, Key, Label, check_known, check_unique

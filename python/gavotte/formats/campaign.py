@@ -7,9 +7,10 @@ traffic patterns and flavours it names.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun
 from gavotte.formats.parts.names import HostName, Label, check_unique, check_unique_hosts, known_as

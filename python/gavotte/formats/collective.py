@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from gavotte.formats.files.reading import Emitted, parse_json, problem, read_noun, write_text
 from gavotte.formats.parts.names import MOST_HOSTS, HostName

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import tomli_w
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun, write_text
 from gavotte.formats.parts.names import (

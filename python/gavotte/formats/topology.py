@@ -7,9 +7,10 @@ delivers `GOODPUT_PER_WIRE` of them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun
 from gavotte.formats.parts.durations import Duration

@@ -1,7 +1,7 @@
 """Make keys for mutual TLS: the tenant's own certificate authority signs for the controller and for each host.
 
 A host's certificate is for servers only and the controller's for clients only, so a stolen host key cannot command the
-other agents. All keys are P-256, which gRPC's TLS accepts everywhere.
+other agents.
 """
 
 from __future__ import annotations
@@ -14,11 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from gavotte.errors import GavotteError
 
 AUTHORITY = "ca.pem"
@@ -30,8 +25,6 @@ HOST = "host.pem"
 HOST_KEY = "host.key"
 
 DAYS = 365
-CLOCKS = datetime.timedelta(minutes=5)
-"""Longest time by which hosts' clocks may be behind."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +38,6 @@ class Bearer:
 
     name: str
     places: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Authority:
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
 
 
 def read_bearer(text: str) -> Bearer:
@@ -86,6 +73,7 @@ def keys(
 
     Raises:
         GavotteError: when something would be overwritten, or the folder cannot be used.
+        UnsupportedError: without cryptography.
     """
     if not bearers:
         raise GavotteError("no host named", hint="name at least one, or use --hosts")
@@ -97,23 +85,21 @@ def keys(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise GavotteError(f"host `{twice}` is named twice", hint="name it once")
+    from gavotte.hosts import certificates
+
     files: dict[str, bytes] = {}
-    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)
     if add:
-        authority = _read_authority(folder)
+        authority = certificates.read_authority(folder / AUTHORITY, folder / AUTHORITY_KEY)
     else:
-        authority = _new_authority(until)
-        files[AUTHORITY_KEY] = _private(authority.key)
-        files[AUTHORITY] = _public(authority.certificate)
-        key, certificate = _signed(authority, "gavotte controller", (), ExtendedKeyUsageOID.CLIENT_AUTH, until)
-        files[CONTROLLER_KEY] = _private(key)
-        files[CONTROLLER] = _public(certificate)
+        authority = certificates.new_authority(until)
+        files[AUTHORITY_KEY], files[AUTHORITY] = authority.pem
+        files[CONTROLLER_KEY], files[CONTROLLER] = authority.for_client("gavotte controller", until).pem
     for bearer in bearers:
-        key, certificate = _signed(authority, bearer.name, bearer.places, ExtendedKeyUsageOID.SERVER_AUTH, until)
         place = f"{HOSTS}/{bearer.name}"
-        files[f"{place}/{HOST_KEY}"] = _private(key)
-        files[f"{place}/{HOST}"] = _public(certificate)
-        files[f"{place}/{AUTHORITY}"] = _public(authority.certificate)
+        signed = authority.for_server(bearer.name, bearer.places, until)
+        files[f"{place}/{HOST_KEY}"], files[f"{place}/{HOST}"] = signed.pem
+        files[f"{place}/{AUTHORITY}"] = authority.pem[1]
     standing = [] if force else [name for name in files if (folder / name).exists()]
     if standing:
         hint = "name another folder, or give --force" if add else "name another folder, or give --add or --force"
@@ -138,104 +124,6 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(text)
     except ValueError:
         return None
-
-
-def _new_authority(until: datetime.datetime) -> _Authority:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("gavotte authority")
-    certificate = (
-        _begun(name, name, key.public_key(), until)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return _Authority(certificate, key)
-
-
-def _read_authority(folder: Path) -> _Authority:
-    try:
-        certificate = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
-        key = serialization.load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), password=None)
-    except OSError as error:
-        raise GavotteError(f"{error.filename}: {error.strerror}", hint="leave out --add to create one") from None
-    except (ValueError, TypeError):
-        raise GavotteError(
-            f"{folder} has no authority of `gavotte hosts keys`", hint="leave out --add to create one"
-        ) from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise GavotteError(
-            f"{folder / AUTHORITY_KEY} is not the key of {AUTHORITY}", hint="create new keys with --force"
-        )
-    if certificate.not_valid_after_utc <= datetime.datetime.now(datetime.UTC):
-        raise GavotteError(f"{folder / AUTHORITY} has expired", hint="create new keys with --force")
-    return _Authority(certificate, key)
-
-
-def _signed(
-    authority: _Authority,
-    name: str,
-    places: Sequence[str],
-    purpose: x509.ObjectIdentifier,
-    until: datetime.datetime,
-) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    end = min(until, authority.certificate.not_valid_after_utc)
-    builder = (
-        _begun(_name(name), authority.certificate.subject, key.public_key(), end)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
-    )
-    if places:
-        alternatives: list[x509.GeneralName] = []
-        for place in places:
-            address = _address(place)
-            alternatives.append(x509.DNSName(place) if address is None else x509.IPAddress(address))
-        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    return key, builder.sign(authority.key, hashes.SHA256())
-
-
-def _begun(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, until: datetime.datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.datetime.now(datetime.UTC) - CLOCKS)
-        .not_valid_after(until)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    pem = serialization.Encoding.PEM
-    return key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-
-
-def _public(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> list[Path]:

@@ -14,7 +14,7 @@ import socket
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST
 from pyroute2.netlink.rtnl import (
@@ -37,6 +37,9 @@ from gavotte.lab import offloads
 from gavotte.lab.addressing import IPV4, IPV6, version
 from gavotte.lab.layout import End, Interface, Route
 from gavotte.lab.shapers import Shaper
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 BATCH = 64
 """Messages per system call; the kernel's answers to them must fit the socket's buffer."""

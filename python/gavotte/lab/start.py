@@ -137,10 +137,11 @@ def _launched(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]
         The process; the keeper's stdin, which keeps the lab alive until closed; the keeper's stdout.
     """
     path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    program = "from gavotte.lab.keeper import main; main()"
+    # Python 3.10 has no -P: it would also look for modules in the folder that it starts in.
+    program = "import sys; sys.path[:] = filter(None, sys.path); from gavotte.lab.keeper import main; main()"
     with (folder / "keeper.log").open("wb") as log:
         first = subprocess.Popen(
-            [sys.executable, "-P", "-c", program],
+            [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

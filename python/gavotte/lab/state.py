@@ -18,11 +18,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.names import not_a_host_name
 from gavotte.lab import namespaces
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
 

@@ -8,15 +8,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from gavotte.errors import FormatError, GavotteError
+from gavotte.errors import FormatError, GavotteError, UnsupportedError
 from gavotte.formats.app import App
 from gavotte.formats.history import History
 from gavotte.formats.record import Record
 from gavotte.formats.trace import MpiTrace, parse_trace
 from gavotte.launch.jobs import Job
-from gavotte.store import Span, Store, StoredApp, StoreError, locate, open_store
+
+if TYPE_CHECKING:
+    from gavotte.store import Store
 
 KIND = "launch"
 """Kind of the Records of launches."""
@@ -90,7 +92,13 @@ class Shelf:
 
     def keep_app(self, job: Job, app: App) -> bool:
         """Keep the App of a job. Return whether the store has it."""
-        return self._write(lambda store: store.keep_app(StoredApp(job.key, app, job.text, time.time())))
+
+        def keep(store: Store) -> None:
+            from gavotte.store import StoredApp
+
+            store.keep_app(StoredApp(job.key, app, job.text, time.time()))
+
+        return self._write(keep)
 
     def keep_trace(self, job: Job, content: bytes) -> bool:
         """Keep the trace of a job's run, as the bytes of a file. Return whether the store has it."""
@@ -114,20 +122,30 @@ class Shelf:
         if self._missing:
             return without
         try:
+            from gavotte.store import StoreError, locate, open_store
+        except UnsupportedError as error:
+            self._give_up(error)
+            return without
+        try:
             place = locate(self._url)
             if not self._create and place.kind == "sqlite" and not Path(place.path).exists():
                 return without
             with open_store(self._url, create=self._create, wait_s=WAIT_S) as store:
                 return work(store)
         except StoreError as error:
-            # One warning is enough for a store that cannot be used.
-            self._missing = True
-            self._complain(f"this run does without the store: {error}")
+            self._give_up(error)
             return without
+
+    def _give_up(self, error: GavotteError) -> None:
+        """Warn of a store that cannot be used. One warning is enough, so it is not tried again."""
+        self._missing = True
+        self._complain(f"this run does without the store: {error}")
 
 
 def _newest(store: Store, hosts: Sequence[str], since_s: float) -> Known | None:
     """Return the newest snapshots that have a rate for each pair of these hosts."""
+    from gavotte.store import Span
+
     candidates = [each for each in store.series() if each.last_s >= since_s and set(hosts) <= set(each.hosts)]
     for each in sorted(candidates, key=lambda each: -each.last_s):
         span = Span(since_s=since_s, last=MOST_SNAPSHOTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from gavotte._core import chi_squared_quantile
 from gavotte.formats.history import History
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_rate
@@ -81,15 +82,13 @@ def unseen_loss(history: History, rate_bps: Floats, latency_s: Floats) -> list[s
         rate_bps: (N, N) rates.
         latency_s: (N, N) latencies, one way.
     """
-    from scipy.stats import chi2
-
     if history.unqueued is None or history.unqueued_lost is None or not history.unqueued.any():
         return []
     shares = random_loss(history)
     packets, lost = int(history.unqueued.sum()), int(history.unqueued_lost.sum())
     if shares is None or shares.any():
         return []
-    most = float(chi2.ppf(SURELY, 2 * (lost + 1))) / 2 / packets
+    most = chi_squared_quantile(SURELY, 2 * (lost + 1)) / 2 / packets
     trips_s = np.nan_to_num(latency_s + latency_s.T)
     least_bps = connection_bps(min(most, 1.0), trips_s, TCP_PAYLOAD_BYTES)
     count, worst = _slowed(least_bps, rate_bps, trips_s)
@@ -114,13 +113,14 @@ def uncertain_loss(history: History, rate_bps: Floats, latency_s: Floats) -> lis
         rate_bps: (N, N) rates.
         latency_s: (N, N) latencies, one way.
     """
-    from scipy.stats import chi2
-
     shares = random_loss(history)
     if shares is None or not shares.any() or history.unqueued is None or history.unqueued_lost is None:
         return []
     packets, lost = int(history.unqueued.sum()), int(history.unqueued_lost.sum())
-    ends = chi2.ppf((1 - SURELY) / 2, 2 * lost) / 2, chi2.ppf((1 + SURELY) / 2, 2 * (lost + 1)) / 2
+    ends = (
+        chi_squared_quantile((1 - SURELY) / 2, 2 * lost) / 2,
+        chi_squared_quantile((1 + SURELY) / 2, 2 * (lost + 1)) / 2,
+    )
     trips_s = np.nan_to_num(latency_s + latency_s.T)
     most_bps, usual_bps, least_bps = (
         np.fmin(rate_bps, connection_bps(np.minimum(shares * count / lost, 1.0), trips_s, TCP_PAYLOAD_BYTES))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from gavotte.extras import needs
 from gavotte.model.constant import Constant
 from gavotte.model.findings import NEAR_ENOUGH
 from gavotte.model.judging import Findings
@@ -23,7 +23,12 @@ def picture(constant: Constant, findings: Findings, *, kind: str = "png") -> byt
 
     Returns:
         The file's content.
+
+    Raises:
+        UnsupportedError: without matplotlib.
     """
+    with needs("plots"):
+        from matplotlib.figure import Figure
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(findings.step_snapshots, [100 * share for share in findings.steps], "o-")

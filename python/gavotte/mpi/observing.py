@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from mpi4py import MPI
 from gavotte.mpi.operations import down
 from gavotte.mpi.own import flat, ours
 from gavotte.mpi.trees import Tree
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LEAST_TIMED = 0.5
 """Share of a message that must have been timed for its edge to count."""

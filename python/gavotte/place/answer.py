@@ -47,6 +47,7 @@ class Answer:
         unmoved_s: completion time of the best placement without moves between phases; None = none were considered.
         replayed: replayed times of the question's job; None = it has none, or a signal came before.
         bound_stopped: whether the clock or a signal cut short the work on the bound, so another run may prove more.
+        unproven: why `auto` did not try a proof; empty = it did, or the problem is too large for one.
     """
 
     question: Question = field(repr=False, compare=False)
@@ -60,6 +61,7 @@ class Answer:
     unmoved_s: float | None = None
     bound_stopped: bool = False
     replayed: Replayed | None = None
+    unproven: str = ""
 
     @cached_property
     def unfolded(self) -> tuple[list[App], Placement]:
@@ -108,7 +110,12 @@ class Answer:
 
     @property
     def _search_warnings(self) -> list[str]:
-        """A warning if a signal or the time limit ended the search early."""
+        """A warning if a signal or the time limit ended the search early, or a proof needs what is not installed."""
+        without_proof = self.unproven and self.gap > 0 and not self.interrupted
+        return [*self._ended_early, *([f"a faster placement may exist: {self.unproven}"] if without_proof else [])]
+
+    @property
+    def _ended_early(self) -> list[str]:
         if self.interrupted:
             return [INTERRUPTED_TEXT]
         if self.stopped and self.chosen in policies():

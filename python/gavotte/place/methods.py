@@ -22,6 +22,7 @@ from gavotte import _core
 from gavotte.errors import InfeasibleError
 from gavotte.place.columns import Instance
 from gavotte.place.effort import Effort
+from gavotte.place.exact.installed import CPSAT, solver_lacking
 from gavotte.place.exact.solution import PROVEN, Solution
 
 STEPS_PER_S = 4_000_000
@@ -138,6 +139,7 @@ class Attempt:
         bound_s: the best bound so far.
         bound_stopped: whether the work on the bound was cut short.
         solution: the answer if a signal ends the work now.
+        unproven: why a proof that is part of the method was not tried; empty = it was, or none is.
     """
 
     effort: Effort
@@ -146,6 +148,7 @@ class Attempt:
     bound_s: float = field(default=0.0, init=False)
     bound_stopped: bool = field(default=False, init=False)
     solution: Solution | None = field(default=None, init=False)
+    unproven: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         self._begin_s = self.clock()
@@ -229,6 +232,7 @@ def run_method(instance: Instance, method: str, attempt: Attempt) -> Solution:
     Raises:
         InfeasibleError: when the method finds no placement.
         GavotteError: when the problem is too large for the method.
+        UnsupportedError: for `optimal` or `ilp` without their solver.
     """
     if method in ("auto", "optimal", "search"):
         return _planned(instance, method, attempt)
@@ -274,6 +278,10 @@ def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
     best = replace(best, bound_s=attempt.bound_s, bound_stopped=attempt.bound_stopped, stopped=False)
     size = literals(instance)
     exact = method != "search" and size <= (EXACT_LITERALS if method == "auto" else MOST_LITERALS)
+    if exact and (missing := solver_lacking(CPSAT)) is not None:
+        if method == "optimal":
+            raise missing
+        attempt.unproven, exact = str(missing), False
     for stage in _stages(instance, attempt, size if exact else 0):
         before_s = seconds(instance, best.hosts)
         if exact:
@@ -468,7 +476,8 @@ def _search(
     try:
         searched = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), watch, paced=paced)
     except InfeasibleError:
-        if starts or len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS:
+        too_large = len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS
+        if starts or too_large or solver_lacking(CPSAT) is not None:
             raise
         from gavotte.place.exact.cpsat import feasible
 

@@ -147,6 +147,7 @@ class _Work:
             price_usd=price_usd(question.network, question.apps, assignment),
             interrupted=outcome.interrupted,
             bound_stopped=outcome.bound_stopped,
+            unproven=self.attempt.unproven,
         )
 
 

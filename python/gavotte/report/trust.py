@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import numpy as np
 
@@ -107,4 +107,4 @@ def over_time(network: Network, history: History) -> list[Snapshot]:
 
 def utc(time_s: float) -> str:
     """Return a Unix time in seconds as a date and time in UTC, such as `2026-01-31 12:00:00 UTC`."""
-    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(time_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,15 +1,18 @@
 """Store Histories, Records and Apps in SQLite or PostgreSQL, and read them back by series, time, host and job."""
 
-from gavotte.store.apps import StoredApp
-from gavotte.store.errors import StoreError
-from gavotte.store.files import FORMATS, export_records, export_series, file_format, import_file, read_series_file
-from gavotte.store.location import STORE_VARIABLE, default_url, locate
-from gavotte.store.recording import record_measurement
-from gavotte.store.samples import KindSummary
-from gavotte.store.series import Head, Span
-from gavotte.store.snapshot import Snapshot
-from gavotte.store.stability import Stability, stability
-from gavotte.store.store import Added, SeriesSummary, Store, check_name, open_store
+from gavotte.extras import needs
+
+with needs("store"):
+    from gavotte.store.apps import StoredApp
+    from gavotte.store.errors import StoreError
+    from gavotte.store.files import FORMATS, export_records, export_series, file_format, import_file, read_series_file
+    from gavotte.store.location import STORE_VARIABLE, default_url, locate
+    from gavotte.store.recording import record_measurement
+    from gavotte.store.samples import KindSummary
+    from gavotte.store.series import Head, Span
+    from gavotte.store.snapshot import Snapshot
+    from gavotte.store.stability import Stability, stability
+    from gavotte.store.store import Added, SeriesSummary, Store, check_name, open_store
 
 __all__ = [
     "FORMATS",

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 
+from gavotte.extras import needs
 from gavotte.store.errors import StoreError
 from gavotte.store.location import Location
 from gavotte.store.schema import MIGRATIONS, check_version, found_version, migrate
+from gavotte.store.sqlite_codes import BUSY, code_of
 from gavotte.store.translating import translated
 
 CONNECT_S = 10.0
@@ -110,7 +112,7 @@ def _switch_to_wal(connection: sqlite3.Connection, wait_s: float) -> None:
             return
         except sqlite3.OperationalError as error:
             # SQLite's own timeout does not cover this step when two processes create one file.
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if code_of(error) != BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 
@@ -135,8 +137,8 @@ def _sqlite_engine(location: Location, wait_s: float) -> Engine:
 
 
 def _postgresql_engine(location: Location, connect_s: float, wait_s: float) -> Engine:
-    import psycopg
-
+    with needs("postgresql"):
+        import psycopg
     # Keepalives notice a lost peer even while nothing is being sent.
     defaults = {
         "connect_timeout": str(max(2, round(connect_s))),

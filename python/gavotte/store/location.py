@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
+from gavotte.extras import needs
 from gavotte.store.errors import StoreError
 
 STORE_VARIABLE = "GAVOTTE_STORE"
@@ -71,6 +72,7 @@ def locate(url: str | Path | None = None, environ: Mapping[str, str] = os.enviro
 
     Raises:
         StoreError: when the URL names no store. The message never contains the URL, which may contain a password.
+        UnsupportedError: for PostgreSQL without psycopg.
     """
     if url is None:
         own = not environ.get(STORE_VARIABLE)
@@ -118,9 +120,9 @@ def _file(path: str, *, default: bool = False) -> Location:
 
 
 def _server(url: str) -> Location:
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict
-
+    with needs("postgresql"):
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
     try:
         # Some messages of libpq quote the part that could not be parsed, which may be part of a password.
         given = {key: str(value) for key, value in conninfo_to_dict(url).items()}

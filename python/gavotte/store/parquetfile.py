@@ -8,13 +8,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gavotte.errors import FormatError
+from gavotte.extras import needs
 from gavotte.formats.history import Ints
 from gavotte.store.longform import COLUMNS, OPTIONAL, Place, Rows, assemble, flatten
 from gavotte.store.snapshot import Snapshot
+
+with needs("parquet"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 FORMAT = "gavotte/history-rows/1"
 _BATCH = 1 << 16

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVarTuple
 
 from sqlalchemy import Connection, Select, delete, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
+from typing_extensions import TypeVarTuple, Unpack
 
 from gavotte.formats.record import Record
 from gavotte.store import schema as tables
@@ -83,7 +83,9 @@ def _row(record: Record) -> dict[str, object]:
     }
 
 
-def _within(query: Select[*Columns], kind: str | None, metric: str | None, span: Span) -> Select[*Columns]:
+def _within(
+    query: Select[Unpack[Columns]], kind: str | None, metric: str | None, span: Span
+) -> Select[Unpack[Columns]]:
     column = tables.records.c
     if kind is not None:
         query = query.where(column.kind == kind)

@@ -9,12 +9,13 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVarTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Select, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
+from typing_extensions import TypeVarTuple, Unpack
 
 from gavotte.formats.history import Proof
 from gavotte.formats.parts.evidence import Evidence
@@ -239,7 +240,7 @@ def _head(number: Any, roster: Any, time_s: Any, method: Any, size: Any, answere
     return Head(number, roster, time_s, method, size, answered, *medians)
 
 
-def _within(query: Select[*Columns], series_id: int, span: Span) -> Select[*Columns]:
+def _within(query: Select[Unpack[Columns]], series_id: int, span: Span) -> Select[Unpack[Columns]]:
     column = tables.snapshots.c
     query = query.where(column.series_id == series_id)
     if span.since_s is not None:
@@ -351,7 +352,7 @@ def _read_some(
     yield from snapshots.values()
 
 
-def _rows(table: Table, snapshots: Iterable[int], hosts: Sequence[str] | None) -> Select[*tuple[Any, ...]]:
+def _rows(table: Table, snapshots: Iterable[int], hosts: Sequence[str] | None) -> Select[Unpack[tuple[Any, ...]]]:
     """Return a query for the rows of these snapshots, and of these source hosts; None = all hosts."""
     query = select(table).where(table.c.snapshot_id.in_(list(snapshots)))
     return query if hosts is None else query.where(table.c.source.in_(list(hosts)))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine
@@ -29,6 +29,9 @@ from gavotte.store.samples import KindSummary, Label
 from gavotte.store.series import Head, Span
 from gavotte.store.snapshot import Snapshot, gather, split
 from gavotte.store.translating import translated
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
 

@@ -8,21 +8,22 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
+from gavotte.store import sqlite_codes
 from gavotte.store.errors import DamageError, StoreError
 from gavotte.store.location import Location
 
 _SQLITE = {
-    sqlite3.SQLITE_BUSY: ("is being written by another process", "try again when that is done"),
-    sqlite3.SQLITE_LOCKED: ("is being written by another process", "try again when that is done"),
-    sqlite3.SQLITE_FULL: ("the disk is full; nothing of this was written", "free some space and repeat"),
-    sqlite3.SQLITE_CORRUPT: ("is damaged", "restore a copy, or name another store"),
-    sqlite3.SQLITE_NOTADB: ("is not an SQLite database", "name a store, or a file that does not exist yet"),
-    sqlite3.SQLITE_READONLY: ("cannot be written", "check the permissions of the file and its folder"),
-    sqlite3.SQLITE_PERM: ("cannot be opened", "check the permissions of the file and its folder"),
-    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "check that the folder exists and may be written"),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written (disk I/O error)", "check the disk and its free space"),
-    sqlite3.SQLITE_TOOBIG: ("cannot hold a value this large", "store fewer hosts at once"),
-    sqlite3.SQLITE_NOMEM: ("needs more memory than there is", "ask for fewer snapshots or hosts"),
+    sqlite_codes.BUSY: ("is being written by another process", "try again when that is done"),
+    sqlite_codes.LOCKED: ("is being written by another process", "try again when that is done"),
+    sqlite_codes.FULL: ("the disk is full; nothing of this was written", "free some space and repeat"),
+    sqlite_codes.CORRUPT: ("is damaged", "restore a copy, or name another store"),
+    sqlite_codes.NOTADB: ("is not an SQLite database", "name a store, or a file that does not exist yet"),
+    sqlite_codes.READONLY: ("cannot be written", "check the permissions of the file and its folder"),
+    sqlite_codes.PERM: ("cannot be opened", "check the permissions of the file and its folder"),
+    sqlite_codes.CANTOPEN: ("cannot be opened", "check that the folder exists and may be written"),
+    sqlite_codes.IOERR: ("cannot be read or written (disk I/O error)", "check the disk and its free space"),
+    sqlite_codes.TOOBIG: ("cannot hold a value this large", "store fewer hosts at once"),
+    sqlite_codes.NOMEM: ("needs more memory than there is", "ask for fewer snapshots or hosts"),
 }
 _POSTGRESQL = {
     "28P01": ("refused the password", "check user and password, in the URL, PGPASSWORD or ~/.pgpass"),
@@ -71,9 +72,9 @@ def translated(location: Location) -> Iterator[None]:
 
 def _store_error(error: BaseException | None, location: Location, *, lost: bool = False) -> StoreError:
     if isinstance(error, sqlite3.Error):
-        # The low byte is the primary result code; the other bytes give details.
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        problem, hint = _SQLITE.get(code, (f"cannot be used: {_first_line(error)}", "check the file"))
+        problem, hint = _SQLITE.get(
+            sqlite_codes.code_of(error), (f"cannot be used: {_first_line(error)}", "check the file")
+        )
         return StoreError(f"{location.shown}: {problem}", hint=hint)
     state = getattr(error, "sqlstate", None)
     if state in _POSTGRESQL:

@@ -17,11 +17,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+
+from gavotte.terms.student import chance_below, quantile_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -133,8 +137,8 @@ def judge(first: Means, second: Means, margin: float | Floats, *, significance: 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         above, above_freedom = _statistic(one, two, first, second, 1 + allowed)
         below, below_freedom = _statistic(one, two, first, second, 1 - allowed)
-        beyond = 2 * np.fmin(special.stdtr(above_freedom, -above), special.stdtr(below_freedom, below))
-        within = np.fmax(special.stdtr(above_freedom, above), special.stdtr(below_freedom, -below))
+        beyond = 2 * np.fmin(chance_below(above_freedom, -above), chance_below(below_freedom, below))
+        within = np.fmax(chance_below(above_freedom, above), chance_below(below_freedom, -below))
         chance = np.full(one.shape, np.nan)
         chance[known] = holm(np.minimum(beyond[known], 1.0))
         verdict = np.full(one.shape, CANNOT_TELL)
@@ -144,7 +148,7 @@ def judge(first: Means, second: Means, margin: float | Floats, *, significance: 
         low, high = _interval(one, two, first, second)
         level = significance / max(1, int(known.sum()))
         error, freedom = _error(first, second, np.ones_like(one))
-        reach = special.stdtrit(freedom, 1 - level / 2) + special.stdtrit(freedom, POWER)
+        reach = quantile_of(freedom, 1 - level / 2) + quantile_of(freedom, POWER)
         detectable = np.where(known & (one > 0), allowed + reach * error / one, np.nan)
     return Judgement(
         relative=relative,
@@ -185,11 +189,8 @@ def holm(chances: Sequence[float] | Floats) -> Floats:
 
 
 def quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Return the quantile of Student's t for a two-sided interval with these degrees of freedom.
-
-    `scipy.special` is used, since `scipy.stats` takes a second to load.
-    """
-    return float(special.stdtrit(freedom, (1 + confidence) / 2))
+    """Return the quantile of Student's t for a two-sided interval with these degrees of freedom."""
+    return float(quantile_of(freedom, (1 + confidence) / 2))
 
 
 def _error(first: Means, second: Means, ratio: Floats) -> tuple[Floats, Floats]:
@@ -214,7 +215,7 @@ def _statistic(one: Floats, two: Floats, first: Means, second: Means, ratio: Flo
 def _interval(one: Floats, two: Floats, first: Means, second: Means) -> tuple[Floats, Floats]:
     """Return Fieller's interval of second / first - 1: all ratios that T does not reject; infinite if unbounded."""
     _, freedom = _error(first, second, np.where(one > 0, two / one, 1.0))
-    reach = special.stdtrit(freedom, (1 + CONFIDENCE) / 2)
+    reach = quantile_of(freedom, (1 + CONFIDENCE) / 2)
     square = one**2 - (reach * first.error) ** 2
     root = np.sqrt(np.fmax((one * two) ** 2 - square * (two**2 - (reach * second.error) ** 2), 0.0))
     bounded = square > 0
@@ -262,5 +263,5 @@ def _bridged(tails: tuple[float, float]) -> Floats:
 
     The gap is in standard deviations of one value. It falls as the number of values grows.
     """
-    reach = sum(special.stdtrit(2 * COUNTS - 2, 1 - tail) for tail in tails)
+    reach = sum(quantile_of(2 * COUNTS - 2, 1 - tail) for tail in tails)
     return np.asarray(reach / np.sqrt(COUNTS), dtype=np.float64)

@@ -20,13 +20,9 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from distributed import Client, Future, Worker
-from distributed.diagnostics.plugin import WorkerPlugin
-from distributed.protocol.pickle import dumps, loads
-from distributed.utils import get_ip
-
 from gavotte.agents import with_addresses
 from gavotte.errors import GavotteError
+from gavotte.extras import needs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.parts.counting import counted
@@ -34,6 +30,12 @@ from gavotte.formats.parts.rates import format_bytes
 from gavotte.transfer.applications import MEMORY, Broadcast, read_copy
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import Mechanism
+
+with needs("dask"):
+    from distributed import Client, Future, Worker
+    from distributed.diagnostics.plugin import WorkerPlugin
+    from distributed.protocol.pickle import dumps, loads
+    from distributed.utils import get_ip
 
 logger = logging.getLogger(__name__)
 

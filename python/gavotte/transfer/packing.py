@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gavotte import _core
+from gavotte.extras import needs
 
 Floats = npt.NDArray[np.float64]
 Parents = npt.NDArray[np.int64]
@@ -134,6 +135,9 @@ def pack(ground: _core.BroadcastGround, members: Sequence[int], *, best: bool = 
 
     Returns:
         None if no link limits some tree, or for more than `MOST_MEMBERS` hosts.
+
+    Raises:
+        UnsupportedError: without SciPy.
     """
     rates_bps, names, ways = ground.links(best)
     return pack_links(Links(np.array(rates_bps, dtype=np.float64), names, ways), members, seed=seed)
@@ -146,6 +150,9 @@ def pack_links(links: Links, members: Sequence[int], *, seed: int = 0) -> Packin
         links: the links between the members.
         members: numbers of the source and the receivers, in the order of the links' ways.
         seed: as above.
+
+    Raises:
+        UnsupportedError: without SciPy.
     """
     if not 1 < len(members) <= MOST_MEMBERS or not len(links.rates_bps):
         return None
@@ -258,8 +265,8 @@ class _Search:
 
     def _solved(self) -> tuple[float, Floats, Floats]:
         """Return the highest rate of all trees that are not closed, the rate of each, and the price of each link."""
-        from scipy.optimize import linprog
-
+        with needs("solvers"):
+            from scipy.optimize import linprog
         bounds = [(0.0, 0.0 if tree in self._closed else None) for tree in range(len(self._trees))]
         # Rates near 1, since tolerances of the solver are absolute.
         limits = self.rates / self._scale

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Literal, get_args
 
 from gavotte import _core
-from gavotte.errors import GavotteError
+from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.network import Network
 from gavotte.terms.credit import with_credits
 from gavotte.terms.goodput import MTU_BYTES, TCP_PAYLOAD_BYTES, tcp_payload_bytes
@@ -82,6 +82,7 @@ class BroadcastPlan:
         estimate_s: least time of any mechanism by a probe of a moment, where no Network was given. It is no bound,
             since ports may be faster or slower afterwards; None = nothing was probed.
         trees: trees of a packing; none for other mechanisms.
+        warnings: what was not tried, and why.
     """
 
     bytes: int
@@ -97,6 +98,7 @@ class BroadcastPlan:
     ground: _core.BroadcastGround
     estimate_s: float | None = None
     trees: tuple[PackedTree, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def ratio(self, elapsed_s: float | None) -> float | None:
         """Return a time divided by the lower bound; None without a bound."""
@@ -132,6 +134,7 @@ def plan_broadcast(
     Raises:
         GavotteError: for a host that the Network does not have, or that is named twice, or an unknown mechanism. Also
             for a mesh of more than `MESH_MOST` receivers, or a packing where nothing known limits.
+        UnsupportedError: for a packing without SciPy.
     """
     if mechanism not in MECHANISMS:
         raise GavotteError(f"there is no mechanism `{mechanism}`", hint=f"use one of {', '.join(MECHANISMS)}")
@@ -162,13 +165,20 @@ def plan_broadcast(
             prices[name] = (_rehearsed_s(ground, name, size_bytes, bound_s, kept), prices[name][1])
     able = [name for name in prices if name not in CORNETS and (name != "mesh" or not crowded)]
     trees: tuple[PackedTree, ...] = ()
+    warnings: tuple[str, ...] = ()
     least_s = min(prices[name][0] for name in able)
     # Trees exceed the rates of a probe, and others replace them while blocks arrive.
     adapts = probed and 1 < len(receivers) < MANY_MEMBERS
     near = not adapts and (least_s <= NEAR * bound_s or least_s - bound_s <= WORTH_S)
     if mechanism == "packing" or (mechanism == "auto" and bound_s > 0 and not near):
         members = [at[name] for name in (source, *receivers)]
-        packing = pack(ground, members)
+        try:
+            packing = pack(ground, members)
+        except UnsupportedError as error:
+            if mechanism == "packing":
+                raise
+            packing = None
+            warnings = (f"no trees were packed, which may be faster: {error}",)
         if packing is None and mechanism == "packing":
             raise GavotteError("no trees can be packed", hint="use auto, or fewer receivers, and a Network with rates")
         if packing is not None:
@@ -204,6 +214,7 @@ def plan_broadcast(
         ground=ground,
         estimate_s=bound_s if limited and probed else None,
         trees=trees if chosen == "packing" else (),
+        warnings=warnings,
     )
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
 
@@ -23,6 +23,9 @@ from gavotte.formats.parts.transfer import STATES, Copied, Copies, Transfer, Tra
 from gavotte.transfer import queue_pb2 as pb
 from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 WAIT_S = 60.0
 """Longest wait of one call. A caller that wants to wait longer calls again."""

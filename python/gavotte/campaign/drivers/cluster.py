@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.errors import GavotteError
+from gavotte.extras import needs
 from gavotte.formats.campaign import Campaign, Driver
 from gavotte.formats.parts.routes import CONTROL_PORT, DATA_PORT
 
@@ -279,6 +278,9 @@ def placed(names: Sequence[str], driver: Driver, labels: Mapping[str, Mapping[st
                 f"no node that takes pods {'is called' if name not in hints else 'has the labels of'} `{name}`",
                 hint=f"the cluster has {', '.join(nodes[:10]) or 'none'}; name one of them, or add a [[driver.node]]",
             )
+    with needs("kubernetes"):
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import maximum_bipartite_matching
     chosen = maximum_bipartite_matching(csr_array(fits), perm_type="column") if alone else []
     where = {name: nodes[at] for name, at in zip(alone, chosen, strict=True) if at >= 0}
     lacking = [name for name in alone if name not in where]
@@ -389,13 +391,9 @@ def connected(context: str) -> Any:
         UnsupportedError: when the client library is not installed.
         GavotteError: when there is no such cluster.
     """
-    try:
+    with needs("kubernetes"):
         import urllib3
         from kubernetes import client, config
-    except ImportError:
-        raise UnsupportedError(
-            "the Kubernetes client is not installed", hint="pip install 'gavotte[kubernetes]'"
-        ) from None
     with api_errors("let you in"):
         settings = client.Configuration()
         # Inside a pod, a token replaces the kubeconfig.

@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from gavotte.campaign.drivers.ssh import HostEndpoints
-from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.errors import GavotteError
+from gavotte.extras import needs
 from gavotte.formats.campaign import Campaign, Driver, Server
 from gavotte.formats.inventory import FORMAT, Inventory
 
@@ -221,10 +219,8 @@ def connected(cloud: str) -> Any:
         UnsupportedError: when openstacksdk is not installed.
         GavotteError: when the cloud is not known or refuses the login.
     """
-    try:
+    with needs("openstack"):
         import openstack
-    except ImportError:
-        raise UnsupportedError("openstacksdk is not installed", hint="pip install 'gavotte[openstack]'") from None
     with api_errors("let you in"):
         connection = openstack.connect(cloud=cloud or None)
         connection.authorize()
@@ -238,6 +234,10 @@ def mark_of(campaign: Campaign) -> str:
 
 def _login(folder: Path) -> tuple[Path, str]:
     """Create a key pair for this run only; return an SSH configuration that uses it, and the public key."""
+    # openstacksdk needs cryptography too, so it is installed.
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     private = Ed25519PrivateKey.generate()
     key = folder / "key"
     handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -5,9 +5,10 @@ Records are part of a History, so that a model can be made, and made again, from
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from gavotte.formats.files.reading import Emitted, problem
 from gavotte.formats.parts.names import HostName

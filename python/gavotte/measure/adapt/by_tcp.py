@@ -77,7 +77,7 @@ def widen(state: State) -> Steps[None]:
             state.check()
             if state.stopped:
                 return
-            known = [pair for pair in part if not lower_bound(state.results.paths[state.number, *pair])]
+            known = [pair for pair in part if not lower_bound(state.results.paths[(state.number, *pair)])]
             for pair, rates in (yield from widening.climb(part, known)).items():
                 state.total += 1
-                state.take(pair, widened(state.results.paths[state.number, *pair], rates, steps.gaps.get(pair)))
+                state.take(pair, widened(state.results.paths[(state.number, *pair)], rates, steps.gaps.get(pair)))

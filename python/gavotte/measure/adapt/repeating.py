@@ -109,11 +109,11 @@ def repeat_outliers(state: State) -> Steps[None]:
     slow = [pair for pair in slow if here.issuperset(pair) and state.affords(pair)]
     slow = slow[: max(0, int(state.spare_bytes() / max(state.spending.each_bytes(state.done), 1)))]
     # What trains did not find, they would not find now.
-    by_tcp = [pair for pair in slow if paths[number, *pair].reading.by_tcp == "refused"]
+    by_tcp = [pair for pair in slow if paths[(number, *pair)].reading.by_tcp == "refused"]
     size = state.spending.fallback_bytes([state.plan.names[source] for source, _ in by_tcp])
     if size < LEAST_FALLBACK_BYTES:
         slow = [pair for pair in slow if pair not in by_tcp]
-    readings = {pair: [paths[number, *pair]] for pair in slow}
+    readings = {pair: [paths[(number, *pair)]] for pair in slow}
     with state.streams.falling_back(by_tcp, size):
         for _ in range(MOST_PROBES - 1):
             left = [pair for pair, known in readings.items() if confirmed(known) is None]
@@ -121,12 +121,12 @@ def repeat_outliers(state: State) -> Steps[None]:
             state.total += len(left)
             yield from probe(state, state.concurrency.apart(left, {}), alone=True)
             for pair in left:
-                if paths[number, *pair] is not readings[pair][-1]:
-                    readings[pair].append(paths[number, *pair])
+                if paths[(number, *pair)] is not readings[pair][-1]:
+                    readings[pair].append(paths[(number, *pair)])
     for pair, known in readings.items():
         best = chosen(known)
-        if best is not paths[number, *pair]:
-            paths[number, *pair] = best
+        if best is not paths[(number, *pair)]:
+            paths[(number, *pair)] = best
             state.effects.append(Keep(number, pair, best))
 
 
@@ -140,7 +140,7 @@ def replace_spent(state: State) -> Steps[None]:
         pairs = [pair for pair in before if here.issuperset(pair) and state.affords(pair)]
         if not pairs or state.stopped:
             continue
-        known_bps = state.results.paths[state.number, *pairs[0]].reading.goodput_bps
+        known_bps = state.results.paths[(state.number, *pairs[0])].reading.goodput_bps
         state.again += 1
         state.total += 1
         first = yield from probe(state, [pairs[:1]], alone=True)
@@ -156,4 +156,4 @@ def replace_spent(state: State) -> Steps[None]:
         state.total += len(pairs) - 1
         yield from probe(state, [[pair] for pair in pairs[1:]], alone=True)
         for pair in pairs:
-            state.results.paths[state.number, *pair] = with_credit(state.results.paths[state.number, *pair], credit)
+            state.results.paths[(state.number, *pair)] = with_credit(state.results.paths[(state.number, *pair)], credit)

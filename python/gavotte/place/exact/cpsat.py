@@ -11,11 +11,12 @@ import numpy.typing as npt
 from gavotte.errors import GavotteError
 from gavotte.place.columns import Instance
 from gavotte.place.exact.compact import build, keep_room, keep_rules, places
+from gavotte.place.exact.installed import CPSAT
 from gavotte.place.exact.solution import PROVEN, Solution
 from gavotte.place.exact.solver import Solver, race
 from gavotte.place.exact.text import Model
 
-CHILD = "cpsat_child.py"
+CHILD = CPSAT
 
 PLAIN_PACE = 2.2
 """Deterministic seconds that CP-SAT counts without linear relaxations in the time of one second with them."""

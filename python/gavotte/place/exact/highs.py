@@ -15,11 +15,12 @@ import numpy as np
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.place.columns import UNLIMITED_BYTES, Instance
 from gavotte.place.exact.compact import quota_terms
+from gavotte.place.exact.installed import HIGHS
 from gavotte.place.exact.links import limited_links, load_on
 from gavotte.place.exact.solution import Solution
 from gavotte.place.exact.solver import Solver
 
-CHILD = "highs_child.py"
+CHILD = HIGHS
 
 MOST_COLUMNS = 400_000
 """Most columns. A larger program takes minutes to build, and is not solved in hours."""

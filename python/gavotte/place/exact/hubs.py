@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.place.columns import Instance
+from gavotte.place.exact.installed import HIGHS, solver_lacking
 from gavotte.place.exact.solver import race
 
 logger = logging.getLogger(__name__)
 
-CHILD = "highs_child.py"
+CHILD = HIGHS
 
 HUBS = 2
 """Number of tasks examined, each both on a machine shared with other hosts and on any other host."""
@@ -64,10 +65,11 @@ def hub_bound_s(
         tick: called several times a second.
 
     Returns:
-        The bound in seconds, 0 if none is found, and whether the clock or a failed solver cut the work short.
+        The bound in seconds, 0 if none is found or HiGHS is not installed, and whether the clock or a failed solver cut
+        the work short.
     """
     compact = instance.core.compact()
-    if len(compact.edges) > MOST_EDGES:
+    if len(compact.edges) > MOST_EDGES or solver_lacking(CHILD) is not None:
         return 0.0, False
     sent, received = Counter[int](), Counter[int]()
     for source, target, size, _ in compact.edges:

@@ -12,9 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gavotte.errors import GavotteError
+from gavotte.place.exact.installed import solver_lacking
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +36,15 @@ class Solver:
 
     Args:
         script: name of a file in this file's folder.
+
+    Raises:
+        UnsupportedError: when the solver is not installed.
     """
 
     def __init__(self, script: str) -> None:
+        missing = solver_lacking(script)
+        if missing is not None:
+            raise missing
         self._script = Path(__file__).with_name(script)
         self._child: subprocess.Popen[bytes] | None = None
         self._answer = b""

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gavotte.errors import FormatError
+from gavotte.extras import needs
 from gavotte.profile.ends import Ends
 from gavotte.profile.gathering import Request
 from gavotte.profile.naming import canonical_address
 from gavotte.profile.sources.lines import lines_of
 from gavotte.profile.traffic import Count, Traffic
+from gavotte.terms.dates import read_date
 
 MOST_BYTES = 1 << 62
 LARGEST_PACKET_BYTES = 65_535
@@ -141,9 +143,9 @@ def _plain(column: str) -> str:
 
 
 def _parquet(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    with needs("parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     try:
         with pq.ParquetFile(path) as file:
             number = 0
@@ -204,7 +206,7 @@ def _time_s(value: Any) -> float | None:
     if isinstance(value, datetime):
         return value.timestamp()
     text = str(value)
-    time_s = datetime.fromisoformat(text).timestamp() if "T" in text else float(text)
+    time_s = read_date(text).timestamp() if "T" in text else float(text)
     if not 0 <= time_s < 1e11:
         raise ValueError
     return time_s
