@@ -21,7 +21,7 @@ from gavotte.collective.tuning import (
     size_ladder,
     variables,
 )
-from gavotte.collective.tuning.choosing import LEAST_SAVING, LEAST_SET_BYTES
+from gavotte.collective.tuning.choosing import LEAST_SAVING
 from gavotte.errors import GavotteError
 from gavotte.formats.network import write_network
 from gavotte.simulate import CollectiveReplay, MessageCosts

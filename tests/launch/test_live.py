@@ -46,12 +46,12 @@ class Live:
     Attributes:
         folder: the folder.
         network: the Network of the next decision.
-        said: lines of the session.
+        printed: lines of the session.
     """
 
     folder: Path
     network: Network = field(default_factory=_network)
-    said: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, *apps: App, steps: int, more: str = "", **asked: object) -> LiveResult:
@@ -60,7 +60,7 @@ class Live:
         return live(replace(question, **asked), LiveSession(self._hear, self._hear, self.stop))  # type: ignore[arg-type]
 
     def _hear(self, line: str) -> None:
-        self.said.append(line)
+        self.printed.append(line)
 
     @property
     def starts(self) -> list[list[str]]:
@@ -119,7 +119,7 @@ def test_an_application_moves_when_its_path_becomes_slow(sequence: Live) -> None
     assert len(ran.placements) == 2
     (decided,) = [each for each in result.reviews if each.decision.moves]
     assert decided.decision.saving_s > 0
-    assert any("the Network has changed" in line for line in sequence.said)
+    assert any("the Network has changed" in line for line in sequence.printed)
 
 
 def test_nothing_moves_if_migration_costs_more_than_it_saves(sequence: Live) -> None:
@@ -144,7 +144,7 @@ def test_an_application_without_room_waits_for_another_end(sequence: Live) -> No
     assert [each.app for each in result.ran] == ["first", "second"]
     assert result.ran[1].started_s is not None
     assert result.ran[1].started_s >= result.ran[0].ended_s
-    assert any("second waits for room" in line for line in sequence.said)
+    assert any("second waits for room" in line for line in sequence.printed)
 
 
 def test_an_application_without_any_room_is_named_and_the_others_run(sequence: Live) -> None:
@@ -152,7 +152,7 @@ def test_an_application_without_any_room_is_named_and_the_others_run(sequence: L
     result = sequence.run(large, _pair("small", 1.0, arrival_s=0.1), steps=5)
     assert {each.app: each.status for each in result.ran} == {"large": None, "small": 0}
     assert result.failed == ["large"]
-    assert any("large finds no room even alone" in line for line in sequence.said)
+    assert any("large finds no room even alone" in line for line in sequence.printed)
 
 
 def test_a_network_that_cannot_be_read_again_leaves_the_known_one(sequence: Live) -> None:
@@ -166,7 +166,7 @@ def test_a_network_that_cannot_be_read_again_leaves_the_known_one(sequence: Live
 
     result = sequence.run(_pair("job", 1.0), steps=20, read=read, every_s=0.3, migration_s=1.0)
     assert result.ran[0].status == 0
-    assert any("the Network that is known stays: n.network.json" in line for line in sequence.said)
+    assert any("the Network that is known stays: n.network.json" in line for line in sequence.printed)
 
 
 def test_progress_that_an_application_writes_replaces_the_projection(tmp_path: Path) -> None:
