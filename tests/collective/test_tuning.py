@@ -25,7 +25,7 @@ from gavotte.collective.tuning.choosing import LEAST_SAVING
 from gavotte.errors import GavotteError
 from gavotte.formats.network import write_network
 from gavotte.simulate import CollectiveReplay, MessageCosts
-from gavotte.terms.algorithms import ALGORITHMS, Library, Setting
+from gavotte.terms.algorithms import ALGORITHMS, LEAST_SET_BYTES, Library, Setting
 
 Rules = dict[int, list[tuple[int, list[tuple[int, int, int]]]]]
 
