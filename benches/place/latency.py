@@ -57,17 +57,17 @@ def main(arguments: Sequence[str]) -> None:
     rows, ratios = [], []
     for index in range(options.count):
         network, app = instance(index, options.seed, options.data)
-        found: list[list[float]] = []
+        longest_ms: list[list[float]] = []
         cells, name = [], f"{app.name} {len(network.hosts)}x{network.hosts[0].cpus:g}"
         for limit_s in limits:
             begin_s = time.perf_counter()
-            found.append([_longest_ms(network, app, limit_s, seed) for seed in range(options.seeds)])
+            longest_ms.append([_longest_ms(network, app, limit_s, seed) for seed in range(options.seeds)])
             took_s = (time.perf_counter() - begin_s) / options.seeds
-            cells.append(f"{min(found[-1]):>8.4f} to {max(found[-1]):>8.4f}{took_s:>6.1f}")
-        best_ms = min(map(min, found))
-        ratios.append(statistics.fmean(found[0]) / best_ms)
+            cells.append(f"{min(longest_ms[-1]):>8.4f} to {max(longest_ms[-1]):>8.4f}{took_s:>6.1f}")
+        best_ms = min(map(min, longest_ms))
+        ratios.append(statistics.fmean(longest_ms[0]) / best_ms)
         print(f"{name:<24}{''.join(cells)}{ratios[-1]:>8.3f}", flush=True)
-        times = [f"{min(each):.3f} to {max(each):.3f}" for each in found]
+        times = [f"{min(each):.3f} to {max(each):.3f}" for each in longest_ms]
         rows.append([name, *times, f"{ratios[-1]:.3f}"])
     print(f"ratio: median {statistics.median(ratios):.3f}, most {max(ratios):.3f}")
     if options.record:

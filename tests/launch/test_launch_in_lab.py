@@ -155,6 +155,27 @@ def test_the_second_run_is_placed_by_the_messages_of_the_first(job: Job, library
 
 @pytest.mark.slow
 @needs_openmpi
+def test_an_order_that_was_slower_twice_is_dropped(job: Job) -> None:
+    job.result("openmpi", BYTES)
+    assert job.result("openmpi", BYTES)["placed"]
+    with open_store(str(job.folder / "store")) as store:
+        own, placed = store.records("launch")
+        store.delete_records("launch")
+        slower = [
+            placed.model_copy(update={"value": own.value + more, "time_s": placed.time_s + more}) for more in (1, 2)
+        ]
+        store.add_records([own, slower[0]])
+    one = job.run("openmpi", BYTES, options=("--dry-run",)).stdout
+    assert "\nmessages take " in one
+    with open_store(str(job.folder / "store")) as store:
+        store.add_records(slower)
+    two = job.run("openmpi", BYTES, options=("--dry-run",)).stdout
+    assert "\norder: a b c d\n" in two
+    assert f"not worth it: runs took at least {own.value + 1:.3g} s in another order" in two
+
+
+@pytest.mark.slow
+@needs_openmpi
 def test_hosts_are_measured_if_the_store_has_no_network(job: Job) -> None:
     options = ("--json", job.folder / "run.json")
     words = job.words("openmpi", 1000, options=options)

@@ -18,7 +18,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.record import Record
 from gavotte.launch.counting import collect, compiler_of, variables
 from gavotte.launch.jobs import Job
-from gavotte.launch.past import Past, past_of, predict
+from gavotte.launch.past import Past, disproved, past_of, predict
 from gavotte.launch.planning import age_text, steady
 from gavotte.launch.running import run
 from gavotte.launch.scratch import run_folder, sweep
@@ -146,6 +146,17 @@ def test_an_earlier_order_stays_unless_another_is_better() -> None:
     runs = [Past(("d", "b"), 2.0), Past(("c", "d"), 2.0), Past(("a", "b"), 3.0), Past(("x", "y"), 1.0)]
     assert steady(order, runs, network, app, slots).hosts == ["c", "d"]
     assert steady(order, [runs[2], Past(("c", "c"), 1.0)], network, app, slots) == order
+
+
+def test_runs_outweigh_what_an_order_should_save() -> None:
+    ours, own = ("c", "d"), ("a", "b")
+    runs = [Past(own, 2.0, counted=True), Past(ours, 2.2), Past(("x", "y"), 9.0)]
+    assert disproved(runs, ours, own) == ""  # One run may have met a busy network.
+    words = disproved([*runs, Past(ours, 2.1), Past(own, 2.4)], ours, own)
+    assert words == "runs took at least 2.1 s in another order, 2 s in the launcher's own"
+    assert disproved([*runs, Past(ours, 1.9)], ours, own) == ""
+    assert disproved([*runs, Past(ours, 2.1)], own, own) == ""
+    assert disproved([Past(ours, 2.2), Past(ours, 2.2)], ours, own) == ""
 
 
 COUNTS = "gavotte/pmpi/2 rank {rank} of {ranks}\nwire counted\nuncounted 0\n{other} 1000 0 0 0 0 0 0\nend\n"

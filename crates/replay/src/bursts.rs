@@ -27,7 +27,7 @@ impl Level {
 pub(crate) enum Passage {
     /// All of it is through at this time.
     Through(f64),
-    /// So many of its bytes follow at the rate of the network.
+    /// This number of its bytes follows at the rate of the network.
     Left(u64),
 }
 

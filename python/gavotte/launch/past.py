@@ -26,6 +26,8 @@ LEAST_SCATTER = 0.01
 """Least scatter to assume: two runs may agree by chance."""
 MOST_RUNS = 20
 """Newest runs that count: a program and a network change."""
+LEAST_TRIALS = 2
+"""Runs that it takes to drop an order: one may have met a busy network."""
 _BY_USER = frozenset(128 + each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 _HALF_WIDTH = 1.96
 """Standard deviations on each side of a 95 % interval."""
@@ -93,6 +95,24 @@ def blames_settings(records: Sequence[Record]) -> bool:
             elif status != 0:
                 blamed = False
     return blamed
+
+
+def disproved(past: Sequence[Past], order: Sequence[str], default: Sequence[str]) -> str:
+    """Return in words that runs in an order were slower than in the launcher's own; empty = they were not.
+
+    The least wall times are compared, since whatever else uses the network only adds to them. Once the launcher's own
+    order has filled the last `MOST_RUNS`, the other one gets another trial.
+
+    Args:
+        past: earlier runs.
+        order: host of each rank.
+        default: host of each rank in the launcher's own order.
+    """
+    ours_s = [each.wall_s for each in past if each.order == tuple(order)]
+    default_s = [each.wall_s for each in past if each.order == tuple(default)]
+    if tuple(order) == tuple(default) or len(ours_s) < LEAST_TRIALS or not default_s or min(ours_s) <= min(default_s):
+        return ""
+    return f"runs took at least {min(ours_s):.3g} s in another order, {min(default_s):.3g} s in the launcher's own"
 
 
 Replayed = Callable[[Sequence[str]], tuple[float, float]]

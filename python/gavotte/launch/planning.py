@@ -18,7 +18,7 @@ from gavotte.formats.parts.counting import counted
 from gavotte.launch.jobs import Job
 from gavotte.launch.launchers import CommandLine, Launcher, Start, Wanted, recognise
 from gavotte.launch.nodes import check_nodes
-from gavotte.launch.past import Past, WallTime, blames_settings, past_of, predict
+from gavotte.launch.past import Past, WallTime, blames_settings, disproved, past_of, predict
 from gavotte.launch.places import Places, places_of
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
@@ -51,6 +51,7 @@ class LaunchPlan:
         measured: whether the hosts were measured now.
         app: the job's messages; None = unknown.
         order: the order that was chosen for the messages; None = the messages or the Network are unknown.
+        refuted: why an order that should be faster was dropped, in words; empty = none was.
         past: earlier runs of the job.
         traced: the job's trace on the Network; None = one of both is unknown.
         tuned: settings of the MPI library for the order; None = there is nothing to set, or it may not be.
@@ -72,6 +73,7 @@ class LaunchPlan:
     measured: bool
     app: App | None
     order: RankOrder | None
+    refuted: str
     past: Sequence[Past]
     traced: TracedJob | None = field(repr=False, compare=False)
     tuned: JobTuning | None = field(repr=False, compare=False)
@@ -141,6 +143,8 @@ class LaunchPlan:
         """Whether the order is worth it, in one line; empty if messages or Network are unknown."""
         if self.order is None:
             return ""
+        if self.refuted:
+            return f"not worth it: {self.refuted}"
         if not self.placed and self.traced is not None:
             return "not worth it: in the replay of the job no order was found that takes 1 % less time"
         if not self.placed:
@@ -232,6 +236,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     3. The Network: the given one, else the store's newest that is young enough, else measured now.
     4. The App: the given one, else the store's for this job.
     5. With both, an order of ranks, compared with the launcher's own: by bytes, and then by the replay of the trace.
+       Runs that were slower than in the launcher's own order outweigh both.
 
     Where a measurement or a search fails, the launcher's own order stays.
 
@@ -265,7 +270,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         trace = question.trace if question.app is not None else shelf.trace(job.key)
         seed, complain = question.effort.seed, session.complain
         traced = traced_job(trace, known.network, ranks, past, family=launcher.family, seed=seed, complain=complain)
-    order = None
+    order, refuted = None, ""
     if known.network is not None and app is not None:
         try:
             effort = (
@@ -284,6 +289,8 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         else:
             if traced is None:
                 order = steady(order, past, known.network, app, slots)
+            if refuted := disproved(past, order.hosts, default):
+                order = replace(order, hosts=default, completion_s=order.given_s)
             for warning in order.warnings:
                 session.complain(warning)
     tuned, untuned = None, "the job has no trace yet, or the Network is unknown"
@@ -312,6 +319,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         measured=known.measured,
         app=app,
         order=order,
+        refuted=refuted,
         past=past,
         traced=traced,
         tuned=tuned,

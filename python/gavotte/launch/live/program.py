@@ -26,7 +26,7 @@ class Program:
 
     Args:
         words: the command line.
-        variables: environment variables that it gets besides this process's own.
+        variables: environment variables that it gets in addition to this process's own.
         log: file to which its output is appended.
 
     Raises:
