@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -32,6 +33,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.collective import LIBRARY, Collective, Operation, write_collective
 from gavotte.formats.network import Network
 from gavotte.formats.record import Record
+from gavotte.terms.algorithms import LEAST_SET_BYTES
 
 GOAL = 0.07
 """Largest error of a prediction, and largest loss to the library."""
@@ -178,6 +180,28 @@ def compare(
     return rows
 
 
+def summary(rows: list[list[str]]) -> int:
+    """Print how many predictions miss the goal, by operation and by size; return them and the slower choices."""
+    print()
+    for name in SIZES:
+        own = [row for row in rows if f", {name} " in row[0]]
+        for least, most in ((0, LEAST_SET_BYTES), (LEAST_SET_BYTES, math.inf)):
+            off = [float(row[5]) - 1 for row in own if least <= int(row[0].rsplit(" ", 1)[1]) < most]
+            if off:
+                missed = sum(abs(each) > GOAL for each in off)
+                size = "long" if least else "short"
+                print(
+                    f"{size} {name}: {missed} of {len(off)} off by more than {GOAL:.0%}, {min(off):+.0%} to {max(off):+.0%}"
+                )
+    missed = sum(row[6] == "MISS" for row in rows)
+    slower = sum("SLOWER" in row[7] for row in rows)
+    print(
+        f"{missed} of {len(rows)} predictions are off by more than {GOAL:.0%}; {slower} choices were slower than the library"
+    )
+    print(f"short: below {LEAST_SET_BYTES} bytes, which stay with the library")
+    return missed + slower
+
+
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description="collective operations of real MPI programs, predicted and measured")
@@ -199,11 +223,7 @@ def main() -> int:
             for library in filter(mpi.available, asked.libraries):
                 with tempfile.TemporaryDirectory(prefix="gvt-collectives-") as scratch:
                     rows += compare(session, cloud, library, network, asked, Path(scratch))
-    missed = sum(row[6] == "MISS" for row in rows)
-    slower = sum("SLOWER" in row[7] for row in rows)
-    print(
-        f"\n{missed} of {len(rows)} predictions are off by more than {GOAL:.0%}; {slower} choices were slower than the library"
-    )
+    failures = summary(rows)
     if asked.record and rows:
         chosen = " ".join(sys.argv[1:]).replace(f"--record {asked.record}", "").strip()
         write_figure(
@@ -217,7 +237,7 @@ def main() -> int:
             columns=COLUMNS,
             rows=rows,
         )
-    return int(missed + slower > 0)
+    return int(failures > 0)
 
 
 if __name__ == "__main__":
