@@ -57,6 +57,7 @@ REWRITTEN: tuple[str, ...] = (
     "docs/install.md",
     "docs/tutorial.md",
     "docs/reference/cli.md",
+    "docs/reference/configuration.md",
     "docs/reference/python.md",
     "docs/guides/broadcast.md",
     "docs/guides/reach-your-hosts.md",

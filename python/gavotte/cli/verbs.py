@@ -12,6 +12,7 @@ from gavotte.cli import lists
 from gavotte.cli.defaults import trust_defaults
 from gavotte.cli.logs import everywhere, show
 from gavotte.cli.seconds import accept_units
+from gavotte.cli.settings.files import find_paths
 from gavotte.cli.writing import protect
 
 
@@ -77,8 +78,11 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("campaign", "campaign.campaign", ""),
     ("report", "report.report", "--network cloud.network.json -o cloud.html"),
     ("schema", "schema.schema", "topology"),
+    ("config", "config.config", "--json"),
 )
 """Name, module and function of each verb, and the example in its help. Groups have an example for each verb."""
+
+NAMES = tuple(name for name, _, _ in VERBS)
 
 
 def build(wanted: Collection[str]) -> typer.Typer:
@@ -105,13 +109,28 @@ def build(wanted: Collection[str]) -> typer.Typer:
 
 def command_for(words: Sequence[str]) -> Callable[..., Any]:
     """Return the command for a command line: with the verb that it names, else with all verbs."""
-    names = [name for name, _, _ in VERBS]
     first = next((word for word in words if not word.startswith("-")), "")
-    command = everywhere(build([first] if first in names else names))
+    command = load([first] if first in NAMES else NAMES)
+    if first in NAMES and first != "config" and not _asks_for_help(words) and find_paths():
+        from gavotte.cli.settings.applying import apply_settings
+
+        apply_settings(command, words, NAMES)
+    return command
+
+
+def load(names: Collection[str]) -> Callable[..., Any]:
+    """Return the command with these verbs, and with what all verbs have in common."""
+    command = everywhere(build(names))
     protect(command)
     trust_defaults(command)
     accept_units(command)
     return command
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    """Report whether a command line asks for help, which says what a command does in any folder."""
+    own = words[: words.index("--")] if "--" in words else words
+    return "--help" in own or "-h" in own
 
 
 if TYPE_CHECKING:
@@ -122,5 +141,5 @@ def __getattr__(name: str) -> typer.Typer:
     """Build `app`, the command with all verbs, on first use."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()["app"] = built = build([name for name, _, _ in VERBS])
+    globals()["app"] = built = build(NAMES)
     return built
