@@ -98,6 +98,11 @@ def _status(collect_after: tuple[int, int, int]) -> int:
     if computes:
         for name, value in SLIM.items():
             os.environ.setdefault(name, value)
+    if os.environ.get("_GAVOTTE_COMPLETE"):
+        os.environ |= SLIM
+        from gavotte.cli.completing import complete
+
+        return complete()
     try:
         from gavotte.cli.verbs import command_for
 
