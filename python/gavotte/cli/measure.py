@@ -53,7 +53,6 @@ DEFAULT = "train"
 measure = typer.Typer(
     cls=lists.group("measure"),
     help="Measure every directed path between the hosts.",
-    epilog="Example: gavotte measure --hosts lab --sharing -o cloud.npz",
     invoke_without_command=True,
 )
 
