@@ -39,6 +39,9 @@ _ENDINGS = {"TOPOLOGY": (".topology.toml",), "URL": (".sqlite3",), "JOB.trace": 
 _HOST_SOURCES = ("hosts", "of", "network", "history")
 """Parameters whose values have host names, in the order in which they are read."""
 
+_HOST_ENDINGS = (".network.json", ".hosts.toml", ".npz")
+"""Endings of files with host names."""
+
 Complete = Callable[[Any, str], list[Any]]
 
 
@@ -187,13 +190,13 @@ def _hosts(context: Any, incomplete: str) -> list[Any]:
 
 def host_names(context: Any) -> list[str]:
     """Return the names of the hosts that the command line, or a setting, names by an Inventory, Network or History."""
-    while context is not None:
-        for name in _HOST_SOURCES:
-            if (source := context.params.get(name)) is not None:
-                with contextlib.suppress(Exception):
-                    if names := _names_in(str(source)):
-                        return names
-        context = context.parent
+    sources = [context.params[name] for name in _HOST_SOURCES if context.params.get(name) is not None]
+    # An option without its value, which is being completed, ends the parsing before the arguments.
+    sources += [word for word in _typed() if word.endswith(_HOST_ENDINGS)]
+    for source in sources:
+        with contextlib.suppress(Exception):
+            if names := _names_in(str(source)):
+                return names
     return []
 
 
