@@ -83,7 +83,7 @@ def in_bash(folder: Path, line: str, **variables: str) -> list[str]:
         ("gavotte broadcast f --hosts=my.hosts.toml --from=W", ["web1"]),
         ("gavotte broadcast f --hosts my.hosts.toml --to vm0,v", ["vm0,vm1"]),
         ("gavotte collective near.network.json --root ", ["near0", "near1"]),
-        ("gavotte place near.network.json sort.app.toml --only x=n", ["x=near0", "x=near1"]),
+        ("gavotte place near.network.json sort.app.toml --only x=n", ["near0", "near1"]),
         ("gavotte model cloud.npz --without ", ["h0", "h1", "h2"]),
         ("gavotte profile trace --format ", ["goal", "smpi"]),
         ("gavotte schema top", ["topology"]),
@@ -161,6 +161,6 @@ def test_a_verb_is_completed_without_loading_others(folder: Path) -> None:
     for words, loaded in (("gavotte pla", "[]"), ("gavotte place --time", "['gavotte.cli.place']")):
         current = str(len(words.split()) - 1)
         env = {**os.environ, VARIABLE: "complete_bash", "COMP_WORDS": words, "COMP_CWORD": current}
-        python = [GAVOTTE.with_name("python"), "-c", script]
+        python: list[str | Path] = [GAVOTTE.with_name("python"), "-c", script]
         done = subprocess.run(python, cwd=folder, env=env, capture_output=True, text=True, check=True)
         assert done.stderr.strip() == loaded

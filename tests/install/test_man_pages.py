@@ -30,7 +30,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def text_of(page: Path) -> str:
     """Return a page as `man` shows it, on one line and without marks of bold letters."""
-    line = ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=200n", "-rHY=0", page]
+    line: list[str | Path] = ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=200n", "-rHY=0", page]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return " ".join(done.stdout.replace("\u2212", "-").replace("\u2010", "-").split())

@@ -60,7 +60,7 @@ def complete() -> int:
     return status
 
 
-def _command() -> Callable[..., Any]:
+def _command() -> Any:
     """Return the command with the verb of the line that is typed, whose parameters know their values."""
     from gavotte.cli.verbs import NAMES, load
 
@@ -99,18 +99,18 @@ def _nothing() -> None:
 def _typed() -> list[str]:
     """Return the whole words of the line after the command, without the one that is being completed.
 
-    Bash splits `--hosts=lab` into three words. The second one is dropped, from the variables too, which typer reads.
+    Bash splits `--hosts=lab` into three words. The sign is dropped, from the variables too, which typer reads.
     """
     if "COMP_WORDS" not in os.environ:
         line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
         words = _split(line)[1:]
         return words if line.endswith(" ") else words[:-1]
     words, current = _split(os.environ["COMP_WORDS"]), int(os.environ["COMP_CWORD"])
-    kept = [
-        at for at in range(len(words)) if not (words[at] == "=" and words[at - 1].startswith("--") and at != current)
-    ]
-    current -= sum(at < current for at in range(len(words)) if at not in kept)
-    words = [words[at] for at in kept]
+    signs = {at for at, word in enumerate(words) if word == "=" and at != current}
+    # What is before the sign in a value, as in `--only task=host`, stays as it is.
+    dropped = signs | {at - 1 for at in signs if at + 1 == current and not words[at - 1].startswith("-")}
+    current -= sum(at < current for at in dropped)
+    words = [word for at, word in enumerate(words) if at not in dropped]
     os.environ |= {"COMP_WORDS": "\n".join(map(shlex.quote, words)), "COMP_CWORD": str(current)}
     return words[1:current]
 
