@@ -57,6 +57,8 @@ REWRITTEN: tuple[str, ...] = (
     "docs/install.md",
     "docs/tutorial.md",
     "docs/reference/cli.md",
+    "docs/reference/configuration.md",
+    "docs/reference/environment.md",
     "docs/reference/python.md",
     "docs/guides/broadcast.md",
     "docs/guides/reach-your-hosts.md",

@@ -24,7 +24,7 @@ UNWIND_S = 10.0
 """How long a signalled process may take to release agents and labs."""
 
 NUMBERS = frozenset(
-    ["simulate", "place", "sequence", "model", "history", "compare", "collective", "map", "export", "report"]
+    ["simulate", "place", "sequence", "model", "history", "compare", "collective", "map", "export", "report", "config"]
 )
 """Verbs that only compute and start no programs of users."""
 
@@ -98,6 +98,11 @@ def _status(collect_after: tuple[int, int, int]) -> int:
     if computes:
         for name, value in SLIM.items():
             os.environ.setdefault(name, value)
+    if os.environ.get("_GAVOTTE_COMPLETE"):
+        os.environ |= SLIM
+        from gavotte.cli.completing import complete
+
+        return complete()
     try:
         from gavotte.cli.verbs import command_for
 
@@ -108,7 +113,7 @@ def _status(collect_after: tuple[int, int, int]) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except GavotteError as error:
-        return _fail(str(error), CANNOT)
+        return _fail(f"{error}{_origin(str(error))}", CANNOT)
     except typer.TyperException as error:
         message = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -139,6 +144,15 @@ def _example(error: typer.TyperException) -> str:
     if type(error).__name__ != "MissingParameter" or not epilog:
         return ""
     return f"use e.g. `{epilog.removeprefix('Example: ')}`, or "
+
+
+def _origin(message: str) -> str:
+    """Return which setting of a file an error is about, if a file has set any option."""
+    if "gavotte.cli.settings.applying" not in sys.modules:
+        return ""
+    from gavotte.cli.settings.applying import origin
+
+    return origin(message)
 
 
 def _drop_output() -> None:

@@ -80,7 +80,7 @@ def command(name: str) -> type[TyperCommand]:
             return super().parse_args(ctx, with_values(args, OPTIONAL_VALUES.get(name, {})))
 
         def get_help(self, ctx: Any) -> str:
-            _fill(self, name)
+            fill(self, name)
             return super().get_help(ctx)
 
     return Listing
@@ -91,13 +91,13 @@ def group(name: str) -> type[TyperGroup]:
 
     class Listing(TyperGroup):
         def get_help(self, ctx: Any) -> str:
-            _fill(self, name)
+            fill(self, name)
             return super().get_help(ctx)
 
     return Listing
 
 
-def _fill(command: TyperCommand | TyperGroup, name: str) -> None:
+def fill(command: Any, name: str) -> None:
     """Add the lists to the help texts. Registries load whole rooms, which a command without --help should not need."""
     registries = REGISTRIES.get(name, {})
     for option in command.params:

@@ -35,6 +35,7 @@ from gavotte.cli.options import Pilot as PilotOption
 from gavotte.cli.output import emit_json, note, warn
 from gavotte.cli.pilot import PilotTerms, check_pilot, needs_pilot, pilot_document
 from gavotte.cli.progress import progress
+from gavotte.cli.settings.applying import is_from_file
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
@@ -52,7 +53,6 @@ DEFAULT = "train"
 measure = typer.Typer(
     cls=lists.group("measure"),
     help="Measure every directed path between the hosts.",
-    epilog="Example: gavotte measure --hosts lab --sharing -o cloud.npz",
     invoke_without_command=True,
 )
 
@@ -155,6 +155,8 @@ def paths(
         check_history_path(output)
     if work.resume and output is None:
         raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
+    if work.store is not None and work.series is None and not is_from_file(context, "store"):
+        raise GavotteError("--store needs a series", hint="name one with --series")
     question = _question(hosts, probe, asked, costing, work)
     check_pilot(question, show.pilot)
     piloted = not work.resume and needs_pilot(question, show.pilot)
@@ -226,8 +228,6 @@ def _question(
         raise GavotteError(f"--engine {probe.engine} cannot measure with --method {method}", hint="use --method bulk")
     if work.share and asked.pairs is not None:
         raise GavotteError("--sharing needs the rate of every pair", hint="leave out --pairs")
-    if work.store is not None and work.series is None:
-        raise GavotteError("--store needs a series", hint="name one with --series")
     if shaped is bulk:
         how = bulk(flows=probe.flows, seconds=probe.seconds, engine=_engine(probe.engine))
     else:

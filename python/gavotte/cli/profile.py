@@ -230,10 +230,26 @@ def _show(profiled: Profile) -> None:
     warn(traffic.warnings)
 
 
+EXAMPLES = {
+    "pcap": "capture.pcap --tasks tasks.hosts",
+    "sflow": "--listen 0.0.0.0:6343 --for 60 --tasks tasks.hosts",
+    "netflow": "--listen 0.0.0.0:2055 --for 60 --tasks tasks.hosts",
+    "ipfix": "--listen 0.0.0.0:4739 --for 60 --tasks tasks.hosts",
+    "live": "--hosts lab --for 60",
+    "ompi": "job.*.prof",
+    "pmpi": "job.*.pmpi",
+    "spark": "eventlog",
+    "dask": "transfers.json",
+    "nccl": "nccl.*.log",
+    "flows": "vpc.parquet --tasks tasks.hosts",
+    "mpip": "program.64.1234.1.mpiP",
+}
+"""Source to what its example reads."""
+
 for _key, _source in SOURCES.items():
-    profile.command(_key, help=_source.help, epilog=f"Example: gavotte profile {_key} FILE -o app.app.toml")(
-        _command(_key, _source)
-    )
+    profile.command(
+        _key, help=_source.help, epilog=f"Example: gavotte profile {_key} {EXAMPLES.get(_key, 'FILE')} -o app.app.toml"
+    )(_command(_key, _source))
 
 profile.command("trace", epilog="Example: gavotte profile trace job.*.trace --format goal -o job.goal")(trace)
 
