@@ -1,0 +1,168 @@
+"""Decide which ends are below the others, which are certainly not, and which need more probes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gavotte.errors import GavotteError
+from gavotte.measure.slow.classes import Class, classes_of, reference_of
+from gavotte.measure.slow.levels import Levels, Probed, estimate, student_quantile
+
+Direction = Literal["sends", "receives"]
+DIRECTIONS: tuple[Direction, Direction] = ("sends", "receives")
+
+Verdict = Literal["fine", "below", "cannot tell", "no answer"]
+
+MEDIAN_VARIANCE = math.pi / 2
+"""Variance of the median of many values as a multiple of that of their mean."""
+
+SILENT_PROBES = 2
+"""An end that answers none of this many probes, whose partners answer others, is not probed again."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """When a host counts as slow.
+
+    Attributes:
+        below: share of the others' median by which its rate is lower, 0 to 1.
+        error: chance, 0 to 1, that any verdict of the whole search is false.
+    """
+
+    below: float = 0.10
+    error: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0.01 <= self.below <= 0.9:
+            raise GavotteError(
+                f"cannot look for hosts {100 * self.below:g} % below the others", hint="use 1 to 90 percent"
+            )
+        if not 0 < self.error <= 0.5:
+            raise GavotteError(
+                f"verdicts cannot be false with a chance of {self.error:g}", hint="use more than 0 and at most 0.5"
+            )
+
+    @property
+    def width(self) -> float:
+        """The same difference of two levels, positive."""
+        return -math.log1p(-self.below)
+
+    @property
+    def tolerance(self) -> float:
+        """Difference of two levels that counts as none when two ends are compared."""
+        return 0.6 * self.width
+
+
+@dataclass(frozen=True)
+class End:
+    """One direction of one host.
+
+    Attributes:
+        host: number of the host.
+        direction: whether it sends or receives.
+        rate_bps: estimated rate of the direction in bit/s; NaN = no answer.
+        share: the rate divided by the median of the other hosts; NaN likewise.
+        low: lower end of the share's interval.
+        high: upper end of it.
+        probes: probes that show it.
+        verdict: `cannot tell` = the interval contains the threshold.
+        certain: whether the interval holds; false if all partners were slower, so that the rate is a lower bound.
+    """
+
+    host: int
+    direction: Direction
+    rate_bps: float
+    share: float
+    low: float
+    high: float
+    probes: int
+    verdict: Verdict
+    certain: bool = True
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What all probes so far show.
+
+    Attributes:
+        ends: all ends, by their number.
+        classes: classes of the senders and of the receivers, the fastest first.
+        levels: the estimates behind them.
+        spread: usual relative standard deviation of a probe.
+    """
+
+    ends: Sequence[End]
+    classes: tuple[Sequence[Class], Sequence[Class]]
+    levels: Levels
+    spread: float
+
+    def numbers(self, verdict: Verdict) -> list[int]:
+        """Return the numbers of the ends with a verdict."""
+        return [number for number, end in enumerate(self.ends) if end.verdict == verdict]
+
+
+def judge(probed: Probed, threshold: Threshold, looks: int) -> Judged:
+    """Judge each end by a sequential test: at each look, by an interval that holds for all ends and all looks.
+
+    The error is divided by the ends, the looks and the two sides of an interval (Bonferroni's correction).
+
+    Args:
+        probed: rates of pairs.
+        threshold: when a host counts as slow.
+        looks: most times that the search judges.
+    """
+    levels, size = estimate(probed, threshold.tolerance), probed.size
+    quantile = student_quantile(levels.freedom, 1 - threshold.error / (2 * 2 * size * looks))
+    classes = (
+        classes_of(levels.level[:size], threshold.width),
+        classes_of(levels.level[size:], threshold.width),
+    )
+    # The median of the others is uncertain, too.
+    typical = float(np.median(levels.probes[levels.probes > 0])) if levels.probes.any() else 1.0
+    medians = {each: quantile * math.sqrt(MEDIAN_VARIANCE / (typical * each.hosts)) for each in (*classes[0], *classes[1])}
+    ends = [
+        _judge_end(number, probed, levels, {each: medians[each] for each in classes[number >= size]}, threshold, quantile)
+        for number in range(2 * size)
+    ]
+    finite = levels.spread[np.isfinite(levels.spread)]
+    return Judged(ends, classes, levels, float(np.median(finite)) if len(finite) else math.nan)
+
+
+def _judge_end(
+    number: int, probed: Probed, levels: Levels, medians: Mapping[Class, float], threshold: Threshold, quantile: float
+) -> End:
+    """Judge one end; see `judge`. `medians` has how much the median of each class may be off, in spreads."""
+    host, direction = number % probed.size, DIRECTIONS[number >= probed.size]
+    level, probes, spread = float(levels.level[number]), int(levels.probes[number]), float(levels.spread[number])
+    if not probed.answered[number]:
+        silent: Verdict = "no answer" if probed.tried[number] >= SILENT_PROBES else "cannot tell"
+        return End(host, direction, math.nan, math.nan, 0.0, math.inf, 0, silent, certain=False)
+    if not probes or not math.isfinite(spread):
+        return End(host, direction, math.exp(level), math.nan, 0.0, math.inf, probes, "cannot tell", certain=False)
+    classes = list(medians)
+    half = quantile * spread * math.sqrt(1 / probes)
+    reference, settled = reference_of(level, half, classes, threshold.width)
+    half = math.hypot(half, spread * medians[reference])
+    middle = level - reference.level
+    certain = settled and (reference is classes[0] or bool(levels.headroom[number]))
+    verdict: Verdict = "cannot tell"
+    if certain and middle + half < -threshold.width:
+        verdict = "below"
+    elif certain and middle - half > -threshold.width:
+        verdict = "fine"
+    return End(
+        host,
+        direction,
+        math.exp(level),
+        math.exp(middle),
+        math.exp(middle - half),
+        math.exp(middle + half),
+        probes,
+        verdict,
+        certain,
+    )
