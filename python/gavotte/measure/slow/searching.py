@@ -52,7 +52,7 @@ def most_rounds(size: int) -> int:
     Args:
         size: number of hosts N.
     """
-    return FIRST_ROUNDS + NEXT_ROUNDS * (4 + math.ceil(math.log2(max(size, 2))))
+    return FIRST_ROUNDS + NEXT_ROUNDS * (6 + math.ceil(math.log2(max(size, 2))))
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,13 @@ class _Search:
     random: random.Random
     rounds: int = 0
     probes: int = 0
+    stopped: bool = False
     seen: dict[Pair, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def looks(self) -> int:
         """Most times that the search judges, the confirmation included."""
-        return (most_rounds(self.probed.size) - FIRST_ROUNDS) // NEXT_ROUNDS + 2
+        return (most_rounds(self.probed.size) - FIRST_ROUNDS) // NEXT_ROUNDS + 3
 
     @property
     def goes_on(self) -> bool:
@@ -136,6 +137,17 @@ class _Search:
     def judge(self) -> Judged:
         """Judge all ends by the probes so far."""
         return judge(self.probed, self.threshold, self.looks)
+
+    def decide(self, proceed: Callable[[], bool]) -> Judged:
+        """Probe until every end is certainly fine or below the others, or no further round is allowed."""
+        judged = self.judge()
+        while self.goes_on and (open_ends := judged.numbers("cannot tell")):
+            if not proceed():
+                self.stopped = True
+                break
+            self.send(_next_rounds(self, judged, open_ends))
+            judged = self.judge()
+        return judged
 
     def send(self, rounds: Sequence[Round]) -> None:
         """Let the oracle probe some rounds, and keep the rates."""
@@ -177,20 +189,16 @@ def find_slow(
     everything = list(range(size))
     search = _Search(Probed(size), oracle, threshold or Threshold(), pools or [everything], random.Random(seed))
     search.send([_permutation(search, set()) for _ in range(FIRST_ROUNDS)])
-    judged = search.judge()
-    stopped = False
-    while search.goes_on and (open_ends := judged.numbers("cannot tell")):
-        if stopped := not proceed():
-            break
-        search.send(_next_rounds(search, judged, open_ends))
-        judged = search.judge()
-    before, begun = judged, {pair: len(levels) for pair, levels in search.seen.items()}
-    suspects = before.numbers("below")
-    doubtful = _doubtful_pairs(search, before)
-    if (suspects or doubtful) and not (stopped := stopped or not proceed()):
+    before = search.decide(proceed)
+    begun = {pair: len(levels) for pair, levels in search.seen.items()}
+    suspects, doubtful = before.numbers("below"), _doubtful_pairs(search, before)
+    judged, passing = before, list[int]()
+    if suspects or doubtful:
+        search.stopped = search.stopped or not proceed()
+    if (suspects or doubtful) and not search.stopped:
         search.send(_confirming_rounds(search, before, suspects, doubtful))
-        judged = search.judge()
-    passing = [number for number in suspects if not _confirmed(search, judged, number, begun)]
+        judged = search.decide(proceed)
+        passing = [number for number in suspects if not _confirmed(search, judged, number, begun)]
     verdicts = [
         replace(end, verdict="cannot tell") if number in set(passing) and end.verdict == "below" else end
         for number, end in enumerate(judged.ends)
@@ -204,7 +212,7 @@ def find_slow(
         hit=len(search.seen),
         alive=size - len(search.silent(judged)),
         spread=judged.spread,
-        stopped=stopped,
+        stopped=search.stopped,
     )
 
 
@@ -246,17 +254,22 @@ def _matched(search: _Search, judged: Judged, wanted: Sequence[int], met: Collec
     for pool in search.pools:
         own = [end for end in wanted if end % size in set(pool)]
         search.random.shuffle(own)
+        # Ends that no partner was faster than need one that is.
         partners = {sends: _partners(search, judged, pool, sends=sends) for sends in (True, False)} if own else {}
+        everyone = {sends: _answered(search, pool, sends=sends) for sends in (True, False)} if own else {}
         for end in own:
             host, sends = end % size, end < size
             if end in busy:
                 continue
-            free = (each for each in partners[not sends] if each not in busy and each % size != host)
+            choice = partners[not sends]
+            if not judged.ends[end].certain and search.probed.answered[end]:
+                least = judged.levels.level[end] + search.threshold.tolerance
+                choice = [each for each in everyone[not sends] if judged.levels.level[each] >= least] or choice
+            free = (each for each in choice if each not in busy and each % size != host)
             partner = _first(free, lambda each, end=end: _pair(end, each, size) not in met)
             if partner is None:
                 continue
             busy |= {end, partner}
-            partners[not sends].remove(partner)
             pairs.append(_pair(end, partner, size))
     return [pair for turn in packed(pairs, {}) for pair in turn]
 
@@ -281,13 +294,18 @@ def _partners(search: _Search, judged: Judged, pool: Sequence[int], *, sends: bo
 
     They are fine and in the fastest class. Where a pool has none, the fastest that answered take their place.
     """
-    size, classes = search.probed.size, judged.classes[not sends]
-    ends = [host if sends else size + host for host in pool]
-    answered = [end for end in ends if search.probed.answered[end]]
-    search.random.shuffle(answered)
+    classes, answered = judged.classes[not sends], _answered(search, pool, sends=sends)
     top = classes[0].level - search.threshold.tolerance if classes else -math.inf
     best = [end for end in answered if judged.ends[end].verdict == "fine" and judged.levels.level[end] >= top]
     return best or sorted(answered, key=lambda end: -judged.levels.level[end])[: max(1, len(answered) // 2)]
+
+
+def _answered(search: _Search, pool: Sequence[int], *, sends: bool) -> list[int]:
+    """Return the ends of a pool that have answered, in random order."""
+    ends = [host if sends else search.probed.size + host for host in pool]
+    answered = [end for end in ends if search.probed.answered[end]]
+    search.random.shuffle(answered)
+    return answered
 
 
 def _confirming_rounds(
@@ -311,18 +329,18 @@ def _confirming_rounds(
 
 
 def _confirmed(search: _Search, judged: Judged, number: int, begun: Mapping[Pair, int]) -> bool:
-    """Return whether a suspect's probes of the confirmation alone are below the threshold on average."""
+    """Return whether a suspect's later probes are nearer to the threshold, or below it, than to the others' median."""
     end, size = judged.ends[number], search.probed.size
-    if end.verdict != "below":
-        return False
     later = [
         level
         for pair, levels in search.seen.items()
         if pair[number >= size] == number % size
         for level in levels[begun.get(pair, 0) :]
     ]
+    if not later:
+        return False
     reference = judged.levels.level[number] - math.log(end.share)
-    return not later or fmean(later) < reference - search.threshold.width
+    return fmean(later) < reference - search.threshold.width / 2
 
 
 def _expected(judged: Judged, pair: Pair) -> float:

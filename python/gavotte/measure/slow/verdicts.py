@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.measure.slow.classes import Class, classes_of, reference_of
-from gavotte.measure.slow.levels import Levels, Probed, estimate, student_quantile
+from gavotte.measure.slow.levels import Bools, Levels, Probed, estimate, student_quantile
 
 Direction = Literal["sends", "receives"]
 DIRECTIONS: tuple[Direction, Direction] = ("sends", "receives")
 
 Verdict = Literal["fine", "below", "cannot tell", "no answer"]
+
+FASTER_SHARE = 0.1
+"""If at least this share of the opposite ends is faster than an end, the end has to meet one of them.
+
+Before that, its partners may be what limits it. The first rounds of a host in the faster of two classes may all go to
+the slower one.
+"""
 
 MEDIAN_VARIANCE = math.pi / 2
 """Variance of the median of many values as a multiple of that of their mean."""
@@ -125,18 +132,32 @@ def judge(probed: Probed, threshold: Threshold, looks: int) -> Judged:
     # The median of the others is uncertain, too.
     typical = float(np.median(levels.probes[levels.probes > 0])) if levels.probes.any() else 1.0
     medians = {each: quantile * math.sqrt(MEDIAN_VARIANCE / (typical * each.hosts)) for each in (*classes[0], *classes[1])}
+    capped = capped_by_partners(levels, threshold)
     ends = [
-        _judge_end(number, probed, levels, {each: medians[each] for each in classes[number >= size]}, threshold, quantile)
+        _judge_end(number, probed, levels, {each: medians[each] for each in classes[number >= size]}, quantile, threshold.width)
         for number in range(2 * size)
+    ]
+    ends = [
+        replace(end, certain=end.certain and not capped[number], verdict=_verdict(end, threshold, capped=capped[number]))
+        for number, end in enumerate(ends)
     ]
     finite = levels.spread[np.isfinite(levels.spread)]
     return Judged(ends, classes, levels, float(np.median(finite)) if len(finite) else math.nan)
 
 
-def _judge_end(
-    number: int, probed: Probed, levels: Levels, medians: Mapping[Class, float], threshold: Threshold, quantile: float
-) -> End:
-    """Judge one end; see `judge`. `medians` has how much the median of each class may be off, in spreads."""
+def capped_by_partners(levels: Levels, threshold: Threshold) -> Bools:
+    """Return for each end whether it has met no faster one, although there are enough; see `FASTER_SHARE`."""
+    size = len(levels.level) // 2
+    capped = np.zeros(2 * size, dtype=bool)
+    for own, other in ((slice(0, size), slice(size, 2 * size)), (slice(size, 2 * size), slice(0, size))):
+        opposite = np.sort(levels.level[other][np.isfinite(levels.level[other])])
+        faster = len(opposite) - np.searchsorted(opposite, levels.level[own] + threshold.tolerance)
+        capped[own] = (faster >= max(1.0, FASTER_SHARE * len(opposite))) & (levels.headroom[own] == 0)
+    return capped
+
+
+def _judge_end(number: int, probed: Probed, levels: Levels, medians: Mapping[Class, float], quantile: float, width: float) -> End:
+    """Compare one end with its class. `medians` has how much the median of each class may be off, in spreads."""
     host, direction = number % probed.size, DIRECTIONS[number >= probed.size]
     level, probes, spread = float(levels.level[number]), int(levels.probes[number]), float(levels.spread[number])
     if not probed.answered[number]:
@@ -144,25 +165,18 @@ def _judge_end(
         return End(host, direction, math.nan, math.nan, 0.0, math.inf, 0, silent, certain=False)
     if not probes or not math.isfinite(spread):
         return End(host, direction, math.exp(level), math.nan, 0.0, math.inf, probes, "cannot tell", certain=False)
-    classes = list(medians)
     half = quantile * spread * math.sqrt(1 / probes)
-    reference, settled = reference_of(level, half, classes, threshold.width)
+    reference, certain = reference_of(level, half, list(medians), width)
     half = math.hypot(half, spread * medians[reference])
     middle = level - reference.level
-    certain = settled and (reference is classes[0] or bool(levels.headroom[number]))
-    verdict: Verdict = "cannot tell"
-    if certain and middle + half < -threshold.width:
-        verdict = "below"
-    elif certain and middle - half > -threshold.width:
-        verdict = "fine"
-    return End(
-        host,
-        direction,
-        math.exp(level),
-        math.exp(middle),
-        math.exp(middle - half),
-        math.exp(middle + half),
-        probes,
-        verdict,
-        certain,
-    )
+    shares = (math.exp(middle + way * half) for way in (0, -1, 1))
+    return End(host, direction, math.exp(level), *shares, probes, "cannot tell", certain)
+
+
+def _verdict(end: End, threshold: Threshold, *, capped: bool) -> Verdict:
+    """Return the verdict on an end: the interval of its share has to be on one side of the threshold."""
+    if not end.certain or capped:
+        return end.verdict
+    if end.high < 1 - threshold.below:
+        return "below"
+    return "fine" if end.low > 1 - threshold.below else "cannot tell"
