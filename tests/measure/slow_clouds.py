@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gavotte.measure.slow.searching import Found, Round, find_slow
+from gavotte.measure.slow.searching import SearchResult, Round, find_slow
 from gavotte.measure.slow.verdicts import Threshold
 from gavotte.terms import Pair
 
@@ -89,21 +89,21 @@ class Outcome:
         false: whether something was reported that is none.
         undecided: whether some verdict is missing.
         dead: whether exactly the dead hosts are reported as such.
-        found: the result.
+        result: what the search returned.
     """
 
     missed: bool
     false: bool
     undecided: bool
     dead: bool
-    found: Found
+    result: SearchResult
 
 
 def outcome(cloud: SlowCloud, seed: int, threshold: Threshold | None = None) -> Outcome:
     """Search a cloud, and compare the verdicts with the truth."""
-    found = find_slow(cloud.size, cloud.probe, threshold=threshold, seed=seed)
-    ends = found.judged.ends
+    result = find_slow(cloud.size, cloud.probe, threshold=threshold, seed=seed)
+    ends = result.judged.ends
     below = {(end.host, str(end.direction)) for end in ends if end.verdict == "below"}
     silent = {end.host for end in ends if end.verdict == "no answer"}
     undecided = any(end.verdict == "cannot tell" for end in ends)
-    return Outcome(not cloud.slow <= below, bool(below - cloud.slow or found.pairs), undecided, silent == cloud.dead, found)
+    return Outcome(not cloud.slow <= below, bool(below - cloud.slow or result.pairs), undecided, silent == cloud.dead, result)

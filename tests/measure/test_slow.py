@@ -45,7 +45,7 @@ def test_a_slow_host_is_found_and_nothing_else_is() -> None:
         counts["missed"] += result.missed
         counts["false"] += result.false
         counts["dead"] += result.dead
-        assert result.found.rounds <= most_rounds(size) + CONFIRMING_ROUNDS
+        assert result.result.rounds <= most_rounds(size) + CONFIRMING_ROUNDS
     assert counts["missed"] <= MOST_MISSED
     assert counts["false"] <= MOST_FALSE
     assert counts["dead"] == CLOUDS
@@ -55,8 +55,8 @@ def test_a_slow_host_is_found_and_nothing_else_is() -> None:
 def test_clouds_without_a_fault_raise_no_alarm() -> None:
     false = 0
     for seed in range(200):
-        found = find_slow(40, even_cloud(40, 0.05, seed).probe, seed=seed)
-        false += any(end.verdict == "below" for end in found.judged.ends) or bool(found.pairs)
+        result = find_slow(40, even_cloud(40, 0.05, seed).probe, seed=seed)
+        false += any(end.verdict == "below" for end in result.judged.ends) or bool(result.pairs)
     assert false <= 2
 
 
@@ -69,8 +69,8 @@ def test_the_interval_contains_the_true_share() -> None:
     inside = 0
     for seed in range(50):
         cloud = random_cloud(32, 0.04, seed)
-        found = outcome(cloud, seed).found
-        for end in found.judged.ends:
+        result = outcome(cloud, seed).result
+        for end in result.judged.ends:
             if end.host in cloud.dead:
                 continue
             true = (cloud.sends_bps if end.direction == "sends" else cloud.receives_bps)[end.host] / RATE_BPS
@@ -101,21 +101,21 @@ def test_a_slow_pair_blames_no_host() -> None:
     cloud.pairs[2, 4] = 0.5
     hits = 0
     for seed in range(20):
-        found = find_slow(6, cloud.probe, seed=seed)
-        assert not found.judged.numbers("below")
-        assert {(pair.source, pair.target) for pair in found.pairs} <= {(2, 4)}
-        for pair in found.pairs:
+        result = find_slow(6, cloud.probe, seed=seed)
+        assert not result.judged.numbers("below")
+        assert {(pair.source, pair.target) for pair in result.pairs} <= {(2, 4)}
+        for pair in result.pairs:
             assert pair.low < 0.5 < pair.high < 0.9
-        hits += len(found.pairs)
+        hits += len(result.pairs)
     # 4 rounds of 6 hosts hit 24 of 30 pairs at most.
     assert 5 <= hits < 20
 
 
 def test_the_chance_to_hit_a_slow_pair_is_that_of_the_pairs_probed() -> None:
     cloud = even_cloud(200, 0.02)
-    found = find_slow(200, cloud.probe, seed=1)
+    result = find_slow(200, cloud.probe, seed=1)
     pairs = {pair for round_ in cloud.asked for pair in round_}
-    assert found.pair_chance == len(pairs) / (200 * 199) == pytest.approx(found.rounds / 199, rel=0.05)
+    assert result.pair_chance == len(pairs) / (200 * 199) == pytest.approx(result.rounds / 199, rel=0.05)
 
 
 def test_a_disturbance_that_passes_is_no_fault() -> None:
@@ -125,10 +125,10 @@ def test_a_disturbance_that_passes_is_no_fault() -> None:
         cloud.sends_bps[5] = RATE_BPS * (0.7 if len(cloud.asked) < 4 else 1.0)
         return cloud.probe(rounds)
 
-    found = find_slow(16, probe, seed=2)
-    assert not found.judged.numbers("below")
-    assert [(end.host, end.direction) for end in found.passing] == [(5, "sends")]
-    assert found.passing[0].share == pytest.approx(0.7, abs=0.05)
+    result = find_slow(16, probe, seed=2)
+    assert not result.judged.numbers("below")
+    assert [(end.host, end.direction) for end in result.passing] == [(5, "sends")]
+    assert result.passing[0].share == pytest.approx(0.7, abs=0.05)
 
 
 def test_a_fast_host_among_slow_ones_is_fine() -> None:
@@ -144,21 +144,21 @@ def test_a_host_that_only_sends_is_named_for_receiving() -> None:
     def probe(rounds: Sequence[Round]) -> list[Mapping[Pair, float]]:
         return [{pair: rate for pair, rate in rates.items() if pair[1] != 7} for rates in cloud.probe(rounds)]
 
-    found = find_slow(10, probe, seed=1)
-    assert found.judged.numbers("no answer") == [10 + 7]
-    assert found.alive == 10
+    result = find_slow(10, probe, seed=1)
+    assert result.judged.numbers("no answer") == [10 + 7]
+    assert result.alive == 10
 
 
 def test_nothing_answers() -> None:
-    found = find_slow(5, lambda rounds: [{} for _ in rounds])
-    assert (found.hit, found.rounds) == (0, 4)
+    result = find_slow(5, lambda rounds: [{} for _ in rounds])
+    assert (result.hit, result.rounds) == (0, 4)
 
 
 def test_a_limit_ends_the_search() -> None:
     cloud = random_cloud(64, 0.05, 1)
-    found = find_slow(64, cloud.probe, proceed=lambda: False)
-    assert found.stopped
-    assert found.rounds == 4
+    result = find_slow(64, cloud.probe, proceed=lambda: False)
+    assert result.stopped
+    assert result.rounds == 4
 
 
 ANSWERS = st.one_of(st.none(), st.floats(allow_nan=True), st.floats(1.0, 1e12), st.just(1e9))
@@ -177,11 +177,11 @@ def test_any_answers_give_sound_verdicts(size: int, seed: int, data: st.DataObje
             answers.append({pair: rate for pair in pairs if (rate := rates[pair]) is not None})
         return answers
 
-    found = find_slow(size, probe, seed=seed)
-    assert found.rounds <= most_rounds(size) + CONFIRMING_ROUNDS
-    assert len(found.judged.ends) == 2 * size
-    assert 0 <= found.pair_chance <= 1
-    for end in found.judged.ends:
+    result = find_slow(size, probe, seed=seed)
+    assert result.rounds <= most_rounds(size) + CONFIRMING_ROUNDS
+    assert len(result.judged.ends) == 2 * size
+    assert 0 <= result.pair_chance <= 1
+    for end in result.judged.ends:
         assert not end.low > end.high
         if end.verdict == "below":
             assert end.high < 0.9
@@ -229,8 +229,8 @@ def test_a_slow_uplink_is_found(seed: int) -> None:
             answers.append({pair: rate * math.exp(random.normal(0, 0.03)) for pair, rate in shares.items()})
         return answers
 
-    found = find_slow_uplinks(racks, probe, threshold=Threshold(), seed=seed)
-    below = [(end.host, end.direction) for end in found.judged.ends if end.verdict == "below"]
+    result = find_slow_uplinks(racks, probe, threshold=Threshold(), seed=seed)
+    below = [(end.host, end.direction) for end in result.judged.ends if end.verdict == "below"]
     assert below == [(seed % 7, "sends" if seed % 2 else "receives")]
 
 

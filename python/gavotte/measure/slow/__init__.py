@@ -2,12 +2,12 @@
 
 from gavotte.measure.slow.planning import SlowPlan, SlowQuestion, plan_slow
 from gavotte.measure.slow.running import SlowEnd, SlowHosts, search
-from gavotte.measure.slow.searching import Found, find_slow, most_rounds
+from gavotte.measure.slow.searching import SearchResult, find_slow, most_rounds
 from gavotte.measure.slow.uplinks import Racks, find_slow_uplinks
 from gavotte.measure.slow.verdicts import Threshold
 
 __all__ = [
-    "Found",
+    "SearchResult",
     "Racks",
     "SlowEnd",
     "SlowHosts",

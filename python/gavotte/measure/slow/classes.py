@@ -15,7 +15,7 @@ CLASS_SHARE, CLASS_HOSTS = 0.3, 3
 
 
 @dataclass(frozen=True)
-class Class:
+class HostClass:
     """Hosts that are equally fast in one direction.
 
     Attributes:
@@ -32,7 +32,7 @@ class Class:
         return math.exp(self.level)
 
 
-def classes_of(levels: Floats, width: float) -> list[Class]:
+def classes_of(levels: Floats, width: float) -> list[HostClass]:
     """Return the classes of some hosts, the fastest first: repeatedly the levels that most hosts have.
 
     Without a class, all hosts together count as one.
@@ -45,7 +45,7 @@ def classes_of(levels: Floats, width: float) -> list[Class]:
     if not len(left):
         return []
     least = max(CLASS_HOSTS, math.ceil(CLASS_SHARE * len(left)))
-    classes = list[Class]()
+    classes = list[HostClass]()
     while len(left) >= least:
         after = np.searchsorted(left, left + width, side="right")
         sizes = after - np.arange(len(left))
@@ -53,13 +53,13 @@ def classes_of(levels: Floats, width: float) -> list[Class]:
         if sizes[first] < least:
             break
         members = left[first : after[first]]
-        classes.append(Class(float(np.median(members)), len(members)))
+        classes.append(HostClass(float(np.median(members)), len(members)))
         left = np.concatenate([left[:first], left[after[first] :]])
     everything = levels[np.isfinite(levels)]
-    return sorted(classes or [Class(float(np.median(everything)), len(everything))], key=lambda each: -each.level)
+    return sorted(classes or [HostClass(float(np.median(everything)), len(everything))], key=lambda each: -each.level)
 
 
-def reference_of(level: float, half: float, classes: Sequence[Class], width: float) -> tuple[Class, bool]:
+def reference_of(level: float, half: float, classes: Sequence[HostClass], width: float) -> tuple[HostClass, bool]:
     """Return the class to compare a host with: its own, else the nearest faster one, else the fastest.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gavotte.agents import Fleet, Neighbour, enrolled
@@ -18,7 +18,7 @@ from gavotte.measure.adapt.guaranteed import guarantees_warning, run_warnings
 from gavotte.measure.plan.rounds import packed
 from gavotte.measure.question import ProbeSession
 from gavotte.measure.slow.planning import SlowPlan
-from gavotte.measure.slow.searching import FEWEST, Found, Round, find_slow
+from gavotte.measure.slow.searching import FEWEST, SearchResult, Round, find_slow
 from gavotte.measure.slow.uplinks import Racks, find_slow_uplinks
 from gavotte.measure.slow.verdicts import End, Verdict
 from gavotte.tables import Tabular
@@ -42,7 +42,7 @@ class SlowEnd:
         high: upper end of it.
         probes: number of probes that show it.
         verdict: `fine`, `below`, `cannot tell` or `no answer`.
-        passing: whether it was below the others at first, and no longer when it was probed again.
+        first_share: the share at first, if it was below the others then but not when it was probed again; else NaN.
     """
 
     name: str
@@ -54,7 +54,7 @@ class SlowEnd:
     high: float
     probes: int
     verdict: Verdict
-    passing: bool = False
+    first_share: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class SlowHosts(Tabular):
         seconds: wall time of the probing.
         bytes_sent: payload bytes sent by all hosts.
         seed: seed of all random choices.
-        uplinks: why uplinks were not compared; empty = they were.
+        no_uplinks: why uplinks were not compared; empty = they were.
         left_out: racks with too few hosts to compare them.
         missing: hosts whose agents could not be used, with the reason.
         lost: hosts that vanished meanwhile, with the reason.
@@ -118,7 +118,7 @@ class SlowHosts(Tabular):
     seconds: float
     bytes_sent: int
     seed: int
-    uplinks: str = ""
+    no_uplinks: str = ""
     left_out: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class SlowHosts(Tabular):
         share = f"{100 * self.pair_chance:.2g} %"
         parts = [f"a single slow pair: {share} of the {hosts * (hosts - 1)} pairs were probed"]
         parts.append(f"a host less than {100 * self.below:g} % below the others, or one that is slow at other times")
-        parts.append(f"uplinks: {self.uplinks}" if self.uplinks else "an uplink that its hosts do not fill")
+        parts.append(f"uplinks: {self.no_uplinks}" if self.no_uplinks else "an uplink that its hosts do not fill")
         return "not seen: " + "; ".join(parts)
 
     @property
@@ -181,10 +181,10 @@ def _warnings(result: SlowHosts) -> Iterator[str]:
             parts = [f"{each.members} at {format_rate(each.rate_bps)}" for each in own]
             yield f"{kind}s differ by design ({direction}: {listed(parts)}); each is compared with its own class"
     for end in result.ends:
-        if end.passing:
+        if end.first_share < 1:
             yield (
-                f"{end.name} {end.direction} {100 * (1 - end.share):.0f} % below the others at first, "
-                "but not when it was probed again"
+                f"{end.name}: {end.direction} {100 * (1 - end.first_share):.0f} % below the others at first, but not "
+                "when it was probed again"
             )
 
 
@@ -271,7 +271,7 @@ def search(plan: SlowPlan, session: ProbeSession | None = None) -> SlowHosts:
             raise AgentError(f"only {counted(len(names), 'agent')} can be used, but one is slow only next to two others")
         guaranteed_bps = fleet.guaranteed_bps()
         prober = _Prober(fleet, plan, session)
-        found = find_slow(
+        hosts = find_slow(
             len(names),
             prober.in_turns,
             threshold=plan.threshold,
@@ -279,42 +279,56 @@ def search(plan: SlowPlan, session: ProbeSession | None = None) -> SlowHosts:
             proceed=prober.proceed,
             seed=question.seed,
         )
-        if not found.hit:
-            raise AgentError("no pair of hosts answered", hint="`gavotte hosts check` names the reasons")
-        racks = plan.racks_among(names, _fine_hosts(found))
-        uplinks = None
-        if racks.enough and not found.stopped:
-            uplinks = find_slow_uplinks(
-                racks, prober.together, threshold=plan.threshold, proceed=prober.proceed, seed=question.seed
-            )
-        missing, lost, beside = dict(fleet.missing), dict(fleet.lost), fleet.beside()
-        guaranteed_bps |= fleet.guaranteed_bps()
-        seconds = prober.seconds
-    ends, classes = _named(found, names, "host")
+        if not hosts.hit:
+            raise AgentError("no pair of hosts answered; `gavotte hosts check` names the reasons")
+        racks = plan.racks_among(names, _fine_hosts(hosts))
+        uplinks = _search_uplinks(plan, prober, racks) if racks.enough and not hosts.stopped else None
+        answer = _answer(plan, names, hosts, (racks, uplinks))
+        return replace(
+            answer,
+            seconds=prober.seconds,
+            bytes_sent=prober.bytes_sent,
+            missing=dict(fleet.missing),
+            lost=dict(fleet.lost),
+            beside=fleet.beside(),
+            guaranteed_bps=guaranteed_bps | fleet.guaranteed_bps(),
+        )
+
+
+def _search_uplinks(plan: SlowPlan, prober: _Prober, racks: Racks) -> SearchResult:
+    """Compare the uplinks of racks, by hosts that are not slow."""
+    return find_slow_uplinks(
+        racks, prober.together, threshold=plan.threshold, proceed=prober.proceed, seed=plan.question.seed
+    )
+
+
+def _answer(
+    plan: SlowPlan, names: Sequence[str], hosts: SearchResult, compared: tuple[Racks, SearchResult | None]
+) -> SlowHosts:
+    """Return the verdicts with names, without the cost and the hosts that are missing."""
+    question, (racks, uplinks) = plan.question, compared
+    ends, classes = _named(hosts, names, "host")
+    searches = [hosts]
     if uplinks is not None:
+        searches.append(uplinks)
         more_ends, more_classes = _named(uplinks, racks.names, "uplink")
         ends, classes = ends + more_ends, classes + more_classes
-    stopped = found.stopped or (uplinks is not None and uplinks.stopped)
     return SlowHosts(
         ends=ends,
-        pairs=[NamedPair(names[each.source], names[each.target], *_values(each)) for each in found.pairs],
+        pairs=[NamedPair(names[each.source], names[each.target], *each.values) for each in hosts.pairs],
         classes=classes,
         below=question.threshold.below,
         error=question.threshold.error,
-        spread=found.spread,
-        rounds=found.rounds + (uplinks.rounds if uplinks else 0),
-        probes=found.probes + (uplinks.probes * racks.pairs if uplinks else 0),
-        pair_chance=found.pair_chance,
-        seconds=seconds,
-        bytes_sent=prober.bytes_sent,
+        spread=hosts.spread,
+        rounds=sum(each.rounds for each in searches),
+        probes=hosts.probes + (uplinks.probes * racks.pairs if uplinks else 0),
+        pair_chance=hosts.pair_chance,
+        seconds=0.0,
+        bytes_sent=0,
         seed=question.seed,
-        uplinks="" if uplinks is not None else _why_no_uplinks(plan, racks, stopped=found.stopped),
+        no_uplinks="" if uplinks is not None else _why_no_uplinks(plan, racks, stopped=hosts.stopped),
         left_out=list(racks.left_out) if uplinks is not None else [],
-        missing=missing,
-        lost=lost,
-        stopped="the budget is spent" if stopped else "",
-        beside=beside,
-        guaranteed_bps=guaranteed_bps,
+        stopped="the budget is spent" if any(each.stopped for each in searches) else "",
     )
 
 
@@ -327,41 +341,37 @@ def _why_no_uplinks(plan: SlowPlan, racks: Racks, *, stopped: bool) -> str:
     return f"the Network has {counted(len(racks.names), 'rack')} with enough hosts, and one is slow only next to two others"
 
 
-def _fine_hosts(found: Found) -> list[int]:
+def _fine_hosts(result: SearchResult) -> list[int]:
     """Return the hosts of which no direction is slow or silent."""
-    size = len(found.judged.ends) // 2
-    bad = {number % size for verdict in ("below", "no answer") for number in found.judged.numbers(verdict)}  # type: ignore[arg-type]
+    size = len(result.judged.ends) // 2
+    bad = {number % size for verdict in ("below", "no answer") for number in result.judged.numbers(verdict)}  # type: ignore[arg-type]
     return [number for number in range(size) if number not in bad]
 
 
-def _named(found: Found, names: Sequence[str], kind: str) -> tuple[list[SlowEnd], list[RateClass]]:
+def _named(result: SearchResult, names: Sequence[str], kind: str) -> tuple[list[SlowEnd], list[RateClass]]:
     """Return the verdicts and the classes of a search with names: both directions of the first, then of the next."""
-    passing = {(end.host, end.direction): end for end in found.passing}
+    first = {(end.host, end.direction): end.share for end in result.passing}
 
     def named(end: End) -> SlowEnd:
-        first = passing.get((end.host, end.direction))
         return SlowEnd(
             names[end.host],
             kind,
             end.direction,
             end.rate_bps,
-            (first or end).share,
+            end.share,
             end.low,
             end.high,
             end.probes,
             end.verdict,
-            passing=first is not None,
+            first.get((end.host, end.direction), math.nan),
         )
 
     size = len(names)
-    ends = [named(found.judged.ends[number + way * size]) for number in range(size) for way in (0, 1)]
+    ends = [named(result.judged.ends[number + way * size]) for number in range(size) for way in (0, 1)]
     classes = [
         RateClass(kind, direction, each.rate_bps, each.hosts)
-        for direction, own in zip(("sends", "receives"), found.judged.classes, strict=True)
+        for direction, own in zip(("sends", "receives"), result.judged.classes, strict=True)
         for each in own
     ]
     return ends, classes
 
-
-def _values(pair: Any) -> tuple[float, float, float, float, int]:
-    return pair.rate_bps, pair.share, pair.low, pair.high, pair.probes

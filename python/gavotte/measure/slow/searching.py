@@ -77,9 +77,14 @@ class SlowPair:
     high: float
     probes: int
 
+    @property
+    def values(self) -> tuple[float, float, float, float, int]:
+        """Rate, share, its interval and the number of probes."""
+        return self.rate_bps, self.share, self.low, self.high, self.probes
+
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Result of a search.
 
     Attributes:
@@ -130,7 +135,7 @@ class _Search:
         return (most_rounds(self.probed.size) - FIRST_ROUNDS) // NEXT_ROUNDS + 3
 
     @property
-    def goes_on(self) -> bool:
+    def may_continue(self) -> bool:
         """Whether further rounds may help: some host has answered, and there may be more rounds."""
         return len(self.probed.level) > 0 and self.rounds < most_rounds(self.probed.size)
 
@@ -141,7 +146,7 @@ class _Search:
     def decide(self, proceed: Callable[[], bool]) -> Judged:
         """Probe until every end is certainly fine or below the others, or no further round is allowed."""
         judged = self.judge()
-        while self.goes_on and (open_ends := judged.numbers("cannot tell")):
+        while self.may_continue and (open_ends := judged.numbers("cannot tell")):
             if not proceed():
                 self.stopped = True
                 break
@@ -175,7 +180,7 @@ def find_slow(
     pools: Sequence[Sequence[int]] | None = None,
     proceed: Callable[[], bool] = lambda: True,
     seed: int = 0,
-) -> Found:
+) -> SearchResult:
     """Find the hosts that send or receive more slowly than the others, and by how much.
 
     Args:
@@ -203,7 +208,7 @@ def find_slow(
         replace(end, verdict="cannot tell") if number in set(passing) and end.verdict == "below" else end
         for number, end in enumerate(judged.ends)
     ]
-    return Found(
+    return SearchResult(
         judged=replace(judged, ends=verdicts),
         pairs=_slow_pairs(search, judged, doubtful),
         passing=[before.ends[number] for number in passing],

@@ -13,7 +13,7 @@ from statistics import median
 
 from gavotte.formats.network import Group
 from gavotte.measure.plan.rounds import packed
-from gavotte.measure.slow.searching import FEWEST, Found, Oracle, Round, find_slow
+from gavotte.measure.slow.searching import FEWEST, SearchResult, Oracle, Round, find_slow
 from gavotte.measure.slow.verdicts import Threshold
 from gavotte.terms import Pair
 
@@ -100,7 +100,7 @@ def find_slow_uplinks(
     threshold: Threshold,
     proceed: Callable[[], bool] = lambda: True,
     seed: int = 0,
-) -> Found:
+) -> SearchResult:
     """Find the racks whose uplinks carry less than those of the others, in one direction or both.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from gavotte.errors import GavotteError
-from gavotte.measure.slow.classes import Class, classes_of, reference_of
+from gavotte.measure.slow.classes import HostClass, classes_of, reference_of
 from gavotte.measure.slow.levels import Bools, Levels, Probed, estimate, student_quantile
 
 Direction = Literal["sends", "receives"]
@@ -104,7 +104,7 @@ class Judged:
     """
 
     ends: Sequence[End]
-    classes: tuple[Sequence[Class], Sequence[Class]]
+    classes: tuple[Sequence[HostClass], Sequence[HostClass]]
     levels: Levels
     spread: float
 
@@ -156,7 +156,7 @@ def capped_by_partners(levels: Levels, threshold: Threshold) -> Bools:
     return capped
 
 
-def _judge_end(number: int, probed: Probed, levels: Levels, medians: Mapping[Class, float], quantile: float, width: float) -> End:
+def _judge_end(number: int, probed: Probed, levels: Levels, medians: Mapping[HostClass, float], quantile: float, width: float) -> End:
     """Compare one end with its class. `medians` has how much the median of each class may be off, in spreads."""
     host, direction = number % probed.size, DIRECTIONS[number >= probed.size]
     level, probes, spread = float(levels.level[number]), int(levels.probes[number]), float(levels.spread[number])
