@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavotte.formats.history import Floats
+from gavotte.measure.slow.levels import exp
 
 CLASS_SHARE, CLASS_HOSTS = 0.3, 3
 """A class has at least this share of all hosts, and this many. Fewer equal hosts may be bad in the same way."""
@@ -29,7 +30,7 @@ class HostClass:
     @property
     def rate_bps(self) -> float:
         """Median rate in bit/s."""
-        return math.exp(self.level)
+        return exp(self.level)
 
 
 def classes_of(levels: Floats, width: float) -> list[HostClass]:

@@ -33,6 +33,9 @@ LEAST_SPREAD = 0.005
 NORMAL_PER_MAD = 1.4826
 """Standard deviation of a normal distribution as a multiple of its median absolute deviation."""
 
+MOST_LEVEL = 700.0
+"""Largest level whose exponential is a float."""
+
 OWN_PROBES, OWN_SPREAD = 6, 1.6
 """An end with this many probes, whose spread is this many times the usual one, has its own spread."""
 
@@ -102,6 +105,11 @@ class Levels:
     headroom: Ints
     spread: Floats
     freedom: float
+
+
+def exp(level: float) -> float:
+    """Return the number with a natural logarithm; infinity for one that is too large for a float."""
+    return math.exp(level) if level < MOST_LEVEL else math.inf
 
 
 def student_quantile(freedom: float, chance: float) -> float:

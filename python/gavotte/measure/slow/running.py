@@ -37,7 +37,8 @@ class SlowEnd:
         kind: whether it is a host or an uplink.
         direction: `sends` or `receives`.
         rate_bps: TCP goodput in bit/s; NaN = no answer. An uplink's is the sum of the hosts that sent at the same time.
-        share: the rate divided by the median of the others.
+        median_bps: median of the others in bit/s: of its class, if hosts differ by design.
+        share: the rate divided by that median.
         low: lower end of the share's interval, which holds for all of the search together.
         high: upper end of it.
         probes: number of probes that show it.
@@ -49,6 +50,7 @@ class SlowEnd:
     kind: str
     direction: str
     rate_bps: float
+    median_bps: float
     share: float
     low: float
     high: float
@@ -358,6 +360,7 @@ def _named(result: SearchResult, names: Sequence[str], kind: str) -> tuple[list[
             kind,
             end.direction,
             end.rate_bps,
+            end.median_bps,
             end.share,
             end.low,
             end.high,

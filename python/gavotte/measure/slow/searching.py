@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from gavotte.measure.plan.rounds import packed
-from gavotte.measure.slow.levels import Probed, student_quantile
+from gavotte.measure.slow.levels import Probed, exp, student_quantile
 from gavotte.measure.slow.verdicts import End, Judged, Threshold, judge
 from gavotte.terms import Pair
 
@@ -164,12 +164,10 @@ class _Search:
             self.probes += len(pairs)
         self.rounds += len(rounds)
 
-    def silent(self, judged: Judged | None) -> set[int]:
+    def silent(self, judged: Judged) -> set[int]:
         """Return hosts that answer in neither direction."""
-        if judged is None:
-            return set()
-        size = self.probed.size
-        return set(judged.numbers("no answer")) & {end - size for end in judged.numbers("no answer") if end >= size}
+        ends = set(judged.numbers("no answer"))
+        return {end for end in ends if end + self.probed.size in ends}
 
 
 def find_slow(
@@ -227,11 +225,11 @@ def _permutation(search: _Search, silent: Collection[int]) -> list[Pair]:
     for pool in search.pools:
         hosts = [host for host in pool if host not in silent]
         search.random.shuffle(hosts)
-        if len(hosts) < 2:
-            continue
-        circle = list(zip(hosts, [*hosts[1:], hosts[0]], strict=True))
+        circle = list(zip(hosts, [*hosts[1:], *hosts[:1]], strict=True)) if len(hosts) > 1 else []
+        if len(hosts) % 2 and len(hosts) > ODD_HOSTS:
+            circle.pop()
         # Every other pair first, so that the round is carried out in two turns.
-        pairs += circle[::2] + circle[1::2] if len(hosts) % 2 == 0 or len(hosts) <= ODD_HOSTS else circle[:-1:2] + circle[1:-1:2]
+        pairs += circle[::2] + circle[1::2]
     return pairs
 
 
@@ -257,9 +255,9 @@ def _matched(search: _Search, judged: Judged, wanted: Sequence[int], met: Collec
     busy: set[int] = set()
     pairs: list[Pair] = []
     for pool in search.pools:
-        own = [end for end in wanted if end % size in set(pool)]
+        members = set(pool)
+        own = [end for end in wanted if end % size in members]
         search.random.shuffle(own)
-        # Ends that no partner was faster than need one that is.
         partners = {sends: _partners(search, judged, pool, sends=sends) for sends in (True, False)} if own else {}
         everyone = {sends: _answered(search, pool, sends=sends) for sends in (True, False)} if own else {}
         for end in own:
@@ -267,6 +265,7 @@ def _matched(search: _Search, judged: Judged, wanted: Sequence[int], met: Collec
             if end in busy:
                 continue
             choice = partners[not sends]
+            # An end that has met no faster one needs one.
             if not judged.ends[end].certain and search.probed.answered[end]:
                 least = judged.levels.level[end] + search.threshold.tolerance
                 choice = [each for each in everyone[not sends] if judged.levels.level[each] >= least] or choice
@@ -344,8 +343,7 @@ def _confirmed(search: _Search, judged: Judged, number: int, begun: Mapping[Pair
     ]
     if not later:
         return False
-    reference = judged.levels.level[number] - math.log(end.share)
-    return fmean(later) < reference - search.threshold.width / 2
+    return fmean(later) < math.log(end.median_bps) - search.threshold.width / 2
 
 
 def _expected(judged: Judged, pair: Pair) -> float:
@@ -377,6 +375,6 @@ def _slow_pairs(search: _Search, judged: Judged, doubtful: Sequence[Pair]) -> li
         half = quantile * judged.spread / math.sqrt(len(levels))
         again = fmean(levels[1:]) if len(levels) > 1 else math.inf
         if again - expected < -search.threshold.width and middle - expected + half < -search.threshold.width:
-            shares = (math.exp(middle - expected + way * half) for way in (0, -1, 1))
-            pairs.append(SlowPair(*pair, math.exp(middle), *shares, len(levels)))
+            by = middle - expected
+            pairs.append(SlowPair(*pair, exp(middle), exp(by), exp(by - half), exp(by + half), len(levels)))
     return pairs

@@ -11,7 +11,7 @@ import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.measure.slow.classes import HostClass, classes_of, reference_of
-from gavotte.measure.slow.levels import Bools, Levels, Probed, estimate, student_quantile
+from gavotte.measure.slow.levels import Bools, Levels, Probed, estimate, exp, student_quantile
 
 Direction = Literal["sends", "receives"]
 DIRECTIONS: tuple[Direction, Direction] = ("sends", "receives")
@@ -73,7 +73,8 @@ class End:
         host: number of the host.
         direction: whether it sends or receives.
         rate_bps: estimated rate of the direction in bit/s; NaN = no answer.
-        share: the rate divided by the median of the other hosts; NaN likewise.
+        median_bps: median rate of the hosts that it is compared with, in bit/s; NaN likewise.
+        share: the rate divided by that median; NaN likewise.
         low: lower end of the share's interval.
         high: upper end of it.
         probes: probes that show it.
@@ -84,6 +85,7 @@ class End:
     host: int
     direction: Direction
     rate_bps: float
+    median_bps: float
     share: float
     low: float
     high: float
@@ -125,10 +127,7 @@ def judge(probed: Probed, threshold: Threshold, looks: int) -> Judged:
     """
     levels, size = estimate(probed, threshold.tolerance), probed.size
     quantile = student_quantile(levels.freedom, 1 - threshold.error / (2 * 2 * size * looks))
-    classes = (
-        classes_of(levels.level[:size], threshold.width),
-        classes_of(levels.level[size:], threshold.width),
-    )
+    classes = (classes_of(levels.level[:size], threshold.width), classes_of(levels.level[size:], threshold.width))
     # The median of the others is uncertain, too.
     typical = float(np.median(levels.probes[levels.probes > 0])) if levels.probes.any() else 1.0
     medians = {each: quantile * math.sqrt(MEDIAN_VARIANCE / (typical * each.hosts)) for each in (*classes[0], *classes[1])}
@@ -162,15 +161,13 @@ def _judge_end(number: int, probed: Probed, levels: Levels, medians: Mapping[Hos
     level, probes, spread = float(levels.level[number]), int(levels.probes[number]), float(levels.spread[number])
     if not probed.answered[number]:
         silent: Verdict = "no answer" if probed.tried[number] >= SILENT_PROBES else "cannot tell"
-        return End(host, direction, math.nan, math.nan, 0.0, math.inf, 0, silent, certain=False)
-    if not probes or not math.isfinite(spread):
-        return End(host, direction, math.exp(level), math.nan, 0.0, math.inf, probes, "cannot tell", certain=False)
-    half = quantile * spread * math.sqrt(1 / probes)
+        return End(host, direction, math.nan, math.nan, math.nan, 0.0, math.inf, 0, silent, certain=False)
+    half = quantile * spread / math.sqrt(probes) if probes else math.inf
     reference, certain = reference_of(level, half, list(medians), width)
     half = math.hypot(half, spread * medians[reference])
     middle = level - reference.level
-    shares = (math.exp(middle + way * half) for way in (0, -1, 1))
-    return End(host, direction, math.exp(level), *shares, probes, "cannot tell", certain)
+    shares = (exp(middle), exp(middle - half), exp(middle + half))
+    return End(host, direction, exp(level), reference.rate_bps, *shares, probes, "cannot tell", certain)
 
 
 def _verdict(end: End, threshold: Threshold, *, capped: bool) -> Verdict:
