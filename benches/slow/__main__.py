@@ -49,11 +49,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     print(
-        f"machine: {machine()}\nseeds: {asked.seed} to {asked.seed + asked.clouds - 1}; {asked.clouds} clouds of each kind, "
-        f"{DEAD:.0%} dead hosts\nmost = bound of the rounds; pairs = share of all pairs that was probed; "
+        f"machine: {machine()}\nseeds: {asked.seed} to {asked.seed + asked.clouds - 1}; {asked.clouds} clouds of each "
+        f"kind, {DEAD:.0%} dead hosts\nmost = bound of the rounds; pairs = share of all pairs that was probed; "
         f"dead = dead hosts are named, and no others; ms = time of the search\n\n"
-        f"{'hosts':>6} {'cloud':<22} {'found':>9} {'false':>8} {'undecided':>10} {'dead':>8} {'rounds':>7} {'max':>5} {'most':>6}"
-        f" {'probes':>7} {'pairs':>9} {'ms':>7}"
+        f"{'hosts':>6} {'cloud':<22} {'found':>9} {'false':>8} {'undecided':>10} {'dead':>8} {'rounds':>7} {'max':>5}"
+        f" {'most':>6} {'probes':>7} {'pairs':>9} {'ms':>7}"
     )
     everything: list[Outcome] = []
     for size in asked.sizes:

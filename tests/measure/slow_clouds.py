@@ -14,7 +14,7 @@ from gavotte.terms import Pair
 
 RATE_BPS = 10e9
 SLOWEST, FASTEST = 0.6, 0.85
-"""Range of a slow host's rate as a share of what it should be: the least fault is half as large again as the threshold."""
+"""Range of a slow host's rate as a share of what it should be. The least fault is 1.5 times the threshold."""
 
 DEAD = 0.01
 CLASS_RATE = 0.5
@@ -106,4 +106,5 @@ def outcome(cloud: SlowCloud, seed: int, threshold: Threshold | None = None) -> 
     below = {(end.host, str(end.direction)) for end in ends if end.verdict == "below"}
     silent = {end.host for end in ends if end.verdict == "no answer"}
     undecided = any(end.verdict == "cannot tell" for end in ends)
-    return Outcome(not cloud.slow <= below, bool(below - cloud.slow or result.pairs), undecided, silent == cloud.dead, result)
+    false = bool(below - cloud.slow or result.pairs)
+    return Outcome(not cloud.slow <= below, false, undecided, silent == cloud.dead, result)

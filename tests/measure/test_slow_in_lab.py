@@ -37,9 +37,8 @@ def test_a_slow_sender_and_a_slow_receiver_are_found(tmp_path: Path) -> None:
         hosts = inventory.model_copy(update={"host": [*inventory.host[:7], gone]})
         write_inventory(tmp_path / "my.hosts.toml", hosts)
         did = gavotte("hosts", "slow", "--hosts", tmp_path / "my.hosts.toml", "--seed", "4", "--json", cwd=tmp_path)
-        estimate = gavotte(
-            "hosts", "slow", "--hosts", session.hosts_file, "--dry-run", "--assumed-rate", "58mbit", "--json", cwd=tmp_path
-        )
+        words = ("hosts", "slow", "--hosts", session.hosts_file, "--dry-run", "--assumed-rate", "58mbit", "--json")
+        estimate = gavotte(*words, cwd=tmp_path)
     assert did.returncode == 1, did.stderr
     result = json.loads(did.stdout)
     below = {(end["name"], end["direction"]): end for end in result["hosts"] if end["verdict"] == "below"}
@@ -71,10 +70,8 @@ def test_a_slow_uplink_is_found(tmp_path: Path) -> None:
     topology = builders.topology(hosts, switches=["core", *racks, {"name": "tor2", "up": "160mbit"}])
     (tmp_path / "n.network.json").write_text(json.dumps(NETWORK))
     with lab.session(topology, source="tests") as session:
-        did = gavotte(
-            "hosts", "slow", "--hosts", session.hosts_file, "--network", "n.network.json", "--below", "20", "--json",
-            cwd=tmp_path,
-        )  # fmt: skip
+        words = ("hosts", "slow", "--hosts", session.hosts_file, "--network", "n.network.json", "--json")
+        did = gavotte(*words, "--below", "20", cwd=tmp_path)
     result = json.loads(did.stdout)
     assert did.returncode == 1, did.stderr
     assert result["slow_uplinks"] == ["rack-1"]

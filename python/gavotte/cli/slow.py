@@ -28,7 +28,9 @@ class SlowOptions:
     error: float = option(
         "Chance, in percent, that any verdict is false.", "PERCENT", default=1.0, min=0.0001, max=50
     )
-    network: Path | None = option("A Network whose groups are the racks. Their uplinks are compared, too.", "N.network.json")
+    network: Path | None = option(
+        "A Network whose groups are the racks. Their uplinks are compared, too.", "N.network.json"
+    )
     flows: int = option("Number of parallel TCP connections of each probe.", "N", default=4, min=1, max=64)
     seconds: float = option("Duration of each probe.", "SECONDS", default=0.5, min=0.1, max=60)
     seed: Seed = 0
@@ -88,8 +90,8 @@ def _announce(plan: SlowPlan) -> None:
     money = f", about {cost.money:.2f} in money" if cost.money else ""
     note(
         f"{len(plan.names)} hosts{uplinks} in about {usual} rounds, at most {most}: about {format_bytes(cost.bytes)}, "
-        f"at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.0f} s and at most {cost.max_seconds:.0f} s{money}, "
-        f"seed {plan.question.seed}"
+        f"at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.0f} s and at most {cost.max_seconds:.0f} s"
+        f"{money}, seed {plan.question.seed}"
     )
 
 

@@ -115,8 +115,8 @@ def exp(level: float) -> float:
 def student_quantile(freedom: float, chance: float) -> float:
     """Return the value that Student's t is below with this chance, by Wallace's approximation (1959).
 
-    It is at most 1 % too large from 16 degrees of freedom on, for chances up to 1 - 5e-7, and needs no SciPy. With fewer
-    degrees it is larger still, so that intervals are too wide rather than too narrow.
+    It needs no SciPy. From 16 degrees of freedom on, it is at most 1 % too large for chances up to 1 - 5e-7. Fewer
+    degrees make it larger still, so that intervals are too wide rather than too narrow.
 
     Args:
         freedom: degrees of freedom.

@@ -270,7 +270,7 @@ def search(plan: SlowPlan, session: ProbeSession | None = None) -> SlowHosts:
     with enrolled(question.inventory, plan.budget, purpose="hosts slow", take_over=session.take_over) as fleet:
         names = [host.name for host in fleet.hosts]
         if len(names) < FEWEST:
-            raise AgentError(f"only {counted(len(names), 'agent')} can be used, but one is slow only next to two others")
+            raise AgentError(f"only {counted(len(names), 'agent')} can be used, but the search needs {FEWEST} hosts")
         guaranteed_bps = fleet.guaranteed_bps()
         prober = _Prober(fleet, plan, session)
         hosts = find_slow(
@@ -340,13 +340,13 @@ def _why_no_uplinks(plan: SlowPlan, racks: Racks, *, stopped: bool) -> str:
         return "--network names the racks"
     if stopped:
         return "the budget is spent"
-    return f"the Network has {counted(len(racks.names), 'rack')} with enough hosts, and one is slow only next to two others"
+    return f"the Network has {counted(len(racks.names), 'rack')} with enough hosts, but the search needs {FEWEST}"
 
 
 def _fine_hosts(result: SearchResult) -> list[int]:
     """Return the hosts of which no direction is slow or silent."""
     size = len(result.judged.ends) // 2
-    bad = {number % size for verdict in ("below", "no answer") for number in result.judged.numbers(verdict)}  # type: ignore[arg-type]
+    bad = {number % size for number in (*result.judged.numbers("below"), *result.judged.numbers("no answer"))}
     return [number for number in range(size) if number not in bad]
 
 

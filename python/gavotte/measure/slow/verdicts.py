@@ -130,16 +130,15 @@ def judge(probed: Probed, threshold: Threshold, looks: int) -> Judged:
     classes = (classes_of(levels.level[:size], threshold.width), classes_of(levels.level[size:], threshold.width))
     # The median of the others is uncertain, too.
     typical = float(np.median(levels.probes[levels.probes > 0])) if levels.probes.any() else 1.0
-    medians = {each: quantile * math.sqrt(MEDIAN_VARIANCE / (typical * each.hosts)) for each in (*classes[0], *classes[1])}
+    medians = [
+        {each: quantile * math.sqrt(MEDIAN_VARIANCE / (typical * each.hosts)) for each in own} for own in classes
+    ]
     capped = capped_by_partners(levels, threshold)
-    ends = [
-        _judge_end(number, probed, levels, {each: medians[each] for each in classes[number >= size]}, quantile, threshold.width)
-        for number in range(2 * size)
-    ]
-    ends = [
-        replace(end, certain=end.certain and not capped[number], verdict=_verdict(end, threshold, capped=capped[number]))
-        for number, end in enumerate(ends)
-    ]
+    ends = []
+    for number in range(2 * size):
+        end = _compared(number, probed, levels, medians[number >= size], (quantile, threshold.width))
+        end = replace(end, certain=end.certain and not capped[number])
+        ends.append(replace(end, verdict=_verdict(end, threshold)))
     finite = levels.spread[np.isfinite(levels.spread)]
     return Judged(ends, classes, levels, float(np.median(finite)) if len(finite) else math.nan)
 
@@ -155,8 +154,19 @@ def capped_by_partners(levels: Levels, threshold: Threshold) -> Bools:
     return capped
 
 
-def _judge_end(number: int, probed: Probed, levels: Levels, medians: Mapping[HostClass, float], quantile: float, width: float) -> End:
-    """Compare one end with its class. `medians` has how much the median of each class may be off, in spreads."""
+def _compared(
+    number: int, probed: Probed, levels: Levels, medians: Mapping[HostClass, float], limits: tuple[float, float]
+) -> End:
+    """Compare one end with its class.
+
+    Args:
+        number: number of the end.
+        probed: rates of pairs.
+        levels: levels of all ends.
+        medians: how much the median of each class may be off, in spreads; the fastest class first.
+        limits: half the width of an interval, in standard errors, and the width of a class.
+    """
+    quantile, width = limits
     host, direction = number % probed.size, DIRECTIONS[number >= probed.size]
     level, probes, spread = float(levels.level[number]), int(levels.probes[number]), float(levels.spread[number])
     if not probed.answered[number]:
@@ -170,9 +180,9 @@ def _judge_end(number: int, probed: Probed, levels: Levels, medians: Mapping[Hos
     return End(host, direction, exp(level), reference.rate_bps, *shares, probes, "cannot tell", certain)
 
 
-def _verdict(end: End, threshold: Threshold, *, capped: bool) -> Verdict:
+def _verdict(end: End, threshold: Threshold) -> Verdict:
     """Return the verdict on an end: the interval of its share has to be on one side of the threshold."""
-    if not end.certain or capped:
+    if not end.certain:
         return end.verdict
     if end.high < 1 - threshold.below:
         return "below"
