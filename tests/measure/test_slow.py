@@ -262,6 +262,15 @@ def test_a_plan_has_a_price_before_the_first_packet() -> None:
         plan_slow(SlowQuestion(inventory(64), limits=CostLimits(bytes=10**9))).check()
 
 
+def test_a_plan_leaves_room_for_the_next_rounds() -> None:
+    plan = plan_slow(SlowQuestion(inventory(8), limits=CostLimits(bytes=5 * 10**9, seconds=60.0)))
+    assert plan.within(0, 0.0)
+    # Four rounds of eight hosts send 2 GB at 1 Gbit/s.
+    assert plan.within(3 * 10**9, 0.0)
+    assert not plan.within(31 * 10**8, 0.0)
+    assert not plan.within(0, 59.0)
+
+
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(GavotteError, match="2 hosts do not show which one is slow"):
         plan_slow(SlowQuestion(inventory(2)))

@@ -162,13 +162,12 @@ class SlowPlan:
             bytes_sent: payload bytes so far.
             seconds: time so far.
         """
-        limits, batch = self.question.limits, NEXT_ROUNDS / sum(self.rounds)
-        cost = self.cost
+        limits, cost, share = self.question.limits, self.cost, NEXT_ROUNDS / self.rounds[0]
         most_bytes = math.inf if limits.bytes is None else limits.bytes
         if limits.money is not None and limits.price_per_gb:
             most_bytes = min(most_bytes, 1e9 * limits.money / limits.price_per_gb)
         most_s = math.inf if limits.seconds is None else limits.seconds
-        return bytes_sent + batch * cost.bytes <= most_bytes and seconds + batch * cost.seconds <= most_s
+        return bytes_sent + share * cost.bytes <= most_bytes and seconds + share * cost.seconds <= most_s
 
     def check(self) -> None:
         """Refuse a plan that costs more than the limits of its question.
