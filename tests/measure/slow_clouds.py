@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gavotte.formats.history import Floats
 from gavotte.measure.slow.searching import SearchResult, Round, find_slow
 from gavotte.measure.slow.verdicts import Threshold
 from gavotte.terms import Pair
@@ -35,8 +36,8 @@ class SlowCloud:
         asked: all rounds so far.
     """
 
-    sends_bps: np.ndarray
-    receives_bps: np.ndarray
+    sends_bps: Floats
+    receives_bps: Floats
     noise: float
     random: np.random.Generator
     dead: set[int] = field(default_factory=set)
@@ -72,12 +73,13 @@ def random_cloud(size: int, noise: float, seed: int, *, classes: bool = False) -
     if classes:
         rates[:, random.permutation(size)[: size // 2]] *= CLASS_RATE
     bad = int(random.integers(size))
-    directions = [("sends",), ("receives",), ("sends", "receives")][int(random.integers(3))]
+    kinds: list[tuple[str, ...]] = [("sends",), ("receives",), ("sends", "receives")]
+    directions = kinds[int(random.integers(3))]
     share = random.uniform(SLOWEST, FASTEST)
     for row, direction in enumerate(("sends", "receives")):
         rates[row, bad] *= share if direction in directions else 1.0
     dead = set(np.flatnonzero(random.random(size) < DEAD).tolist()) - {bad}
-    return SlowCloud(*rates, noise, random, dead, {(bad, direction) for direction in directions})
+    return SlowCloud(rates[0], rates[1], noise, random, dead, {(bad, direction) for direction in directions})
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ MOST_MISSED = MOST_FALSE = CLOUDS // 100
 def even_cloud(size: int, noise: float = 0.03, seed: int = 1) -> SlowCloud:
     """Return a cloud without a fault."""
     rates = np.full((2, size), RATE_BPS)
-    return SlowCloud(*rates, noise, np.random.default_rng(seed))
+    return SlowCloud(rates[0], rates[1], noise, np.random.default_rng(seed))
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_any_answers_give_sound_verdicts(size: int, seed: int, data: st.DataObje
     odd = data.draw(st.dictionaries(st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)), ANSWERS))
 
     def probe(rounds: Sequence[Round]) -> list[Mapping[Pair, float]]:
-        answers = []
+        answers = list[Mapping[Pair, float]]()
         for pairs in rounds:
             assert all(s != t for s, t in pairs)
             answers.append({pair: rate for pair in pairs if (rate := odd.get(pair, 1e9)) is not None})
@@ -218,7 +218,7 @@ def test_a_slow_uplink_is_found(seed: int) -> None:
     (up if seed % 2 else down)[seed % 7] *= 0.75
 
     def probe(rounds: Sequence[Round]) -> list[Mapping[Pair, float]]:
-        answers = []
+        answers = list[Mapping[Pair, float]]()
         for pairs in rounds:
             leaving, entering = (Counter(end // 6 for end in ends) for ends in zip(*pairs, strict=True))
             shares = {

@@ -214,7 +214,7 @@ class _Prober:
         return self._plan.within(self.bytes_sent, self.seconds)
 
     def in_turns(self, rounds: Sequence[Round]) -> list[Mapping[Pair, float]]:
-        """Probe pairs of hosts, so that no host sends and receives at the same time. A host goes on when it is done."""
+        """Probe pairs of hosts, so that no host sends and receives at the same time. A host continues when it is done."""
         turns = [packed(pairs, {}) for pairs in rounds]
         rates = iter(self._sent([turn for parts in turns for turn in parts]))
         merged = [{pair: rate for _ in parts for pair, rate in next(rates).items()} for parts in turns]

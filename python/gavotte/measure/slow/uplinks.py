@@ -48,7 +48,7 @@ class Racks:
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough racks to tell a slow one from its partner."""
+        """Whether there are enough racks to distinguish a slow one from its partner."""
         return len(self.names) >= FEWEST
 
 
