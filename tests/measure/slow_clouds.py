@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.measure.slow.searching import SearchResult, Round, find_slow
+from gavotte.measure.slow.searching import Round, SearchResult, find_slow
 from gavotte.measure.slow.verdicts import Threshold
 from gavotte.terms import Pair
 

@@ -258,7 +258,7 @@ def test_a_plan_has_a_price_before_the_first_packet() -> None:
     assert plan.rounds == (8, most_rounds(64) + CONFIRMING_ROUNDS)
     assert plan.cost.bytes == pytest.approx(8 * 64 * 0.5 * 1e9 / 8)
     assert plan.cost.seconds < 12
-    with pytest.raises(GavotteError, match="more than the budget of 1.00 GB"):
+    with pytest.raises(GavotteError, match=r"more than the budget of 1\.00 GB"):
         plan_slow(SlowQuestion(inventory(64), limits=CostLimits(bytes=10**9))).check()
 
 

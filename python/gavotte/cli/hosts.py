@@ -22,7 +22,9 @@ from gavotte.formats.parts.rates import format_bytes
 if TYPE_CHECKING:
     from gavotte.hosts import Path as PathState
 
-hosts = typer.Typer(help="List and check your hosts, find slow ones, install agents on them, make keys for TLS.", no_args_is_help=True)
+hosts = typer.Typer(
+    help="List and check your hosts, find slow ones, install agents on them, make keys for TLS.", no_args_is_help=True
+)
 
 Output = Annotated[Path | None, to_write("Write the Inventory to this file.", "X.hosts.toml")]
 

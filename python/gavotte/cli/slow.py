@@ -25,9 +25,7 @@ class SlowOptions:
     below: float = option(
         "Report what is this many percent below the median of the others.", "PERCENT", default=10.0, min=1, max=90
     )
-    error: float = option(
-        "Chance, in percent, that any verdict is false.", "PERCENT", default=1.0, min=0.0001, max=50
-    )
+    error: float = option("Chance, in percent, that any verdict is false.", "PERCENT", default=1.0, min=0.0001, max=50)
     network: Path | None = option(
         "A Network whose groups are the racks. Their uplinks are compared, too.", "N.network.json"
     )

@@ -7,8 +7,8 @@ from gavotte.measure.slow.uplinks import Racks, find_slow_uplinks
 from gavotte.measure.slow.verdicts import Threshold
 
 __all__ = [
-    "SearchResult",
     "Racks",
+    "SearchResult",
     "SlowEnd",
     "SlowHosts",
     "SlowPlan",

@@ -18,7 +18,7 @@ from gavotte.measure.adapt.guaranteed import guarantees_warning, run_warnings
 from gavotte.measure.plan.rounds import packed
 from gavotte.measure.question import ProbeSession
 from gavotte.measure.slow.planning import SlowPlan
-from gavotte.measure.slow.searching import FEWEST, SearchResult, Round, find_slow
+from gavotte.measure.slow.searching import FEWEST, Round, SearchResult, find_slow
 from gavotte.measure.slow.uplinks import Racks, find_slow_uplinks
 from gavotte.measure.slow.verdicts import End, Verdict
 from gavotte.tables import Tabular
@@ -214,7 +214,7 @@ class _Prober:
         return self._plan.within(self.bytes_sent, self.seconds)
 
     def in_turns(self, rounds: Sequence[Round]) -> list[Mapping[Pair, float]]:
-        """Probe pairs of hosts, so that no host sends and receives at the same time. A host continues when it is done."""
+        """Probe pairs in turns, so that no host sends and receives at the same time."""
         turns = [packed(pairs, {}) for pairs in rounds]
         rates = iter(self._sent([turn for parts in turns for turn in parts]))
         merged = [{pair: rate for _ in parts for pair, rate in next(rates).items()} for parts in turns]
@@ -377,4 +377,3 @@ def _named(result: SearchResult, names: Sequence[str], kind: str) -> tuple[list[
         for each in own
     ]
     return ends, classes
-

@@ -13,7 +13,7 @@ from statistics import median
 
 from gavotte.formats.network import Group
 from gavotte.measure.plan.rounds import packed
-from gavotte.measure.slow.searching import FEWEST, SearchResult, Oracle, Round, find_slow
+from gavotte.measure.slow.searching import FEWEST, Oracle, Round, SearchResult, find_slow
 from gavotte.measure.slow.verdicts import Threshold
 from gavotte.terms import Pair
 
