@@ -65,7 +65,7 @@ def test_equal_hosts_are_fine(tmp_path: Path) -> None:
 
 
 def test_a_slow_uplink_is_found(tmp_path: Path) -> None:
-    hosts = [{"name": f"vm{i}", "switch": f"tor{i // 3}", "egress": "60mbit"} for i in range(12)]
+    hosts = [{"name": f"vm{i}", "switch": f"tor{i // 4}", "egress": "60mbit"} for i in range(12)]
     racks = [{"name": "tor0", "up": "160mbit"}, {"name": "tor1", "up": "100mbit", "down": "160mbit"}]
     topology = builders.topology(hosts, switches=["core", *racks, {"name": "tor2", "up": "160mbit"}])
     (tmp_path / "n.network.json").write_text(json.dumps(NETWORK))

@@ -182,7 +182,7 @@ def _most_of_others(end: Ints, level: Floats, ends: int) -> Floats:
     order = np.lexsort((level, end))
     last = np.searchsorted(end[order], np.arange(ends), side="right") - 1
     first = np.searchsorted(end[order], np.arange(ends), side="left")
-    ranked = np.append(level[order], -np.inf)
+    ranked = np.append(level[order], [-np.inf, -np.inf])
     most = np.where(last >= first, ranked[last], -np.inf)
     second = np.where(last > first, ranked[last - 1], -np.inf)
     largest = np.full(ends, -1)
@@ -203,7 +203,7 @@ def _medians(end: Ints, level: Floats, ends: int) -> Floats:
 
 def _sums(end: Ints, level: Floats, used: Bools, ends: int) -> tuple[Floats, Ints]:
     """Return the sum and the number of the used levels of each end."""
-    sums = np.bincount(end[used], weights=level[used], minlength=ends)
+    sums = np.asarray(np.bincount(end[used], weights=level[used], minlength=ends), dtype=np.float64)
     return sums, np.bincount(end[used], minlength=ends)
 
 

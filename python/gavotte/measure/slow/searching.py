@@ -154,10 +154,15 @@ class _Search:
             judged = self.judge()
         return judged
 
-    def send(self, rounds: Sequence[Round]) -> None:
-        """Let the oracle probe some rounds, and keep the rates."""
+    def send(self, rounds: Sequence[Round], apart: Collection[Pair] = ()) -> None:
+        """Let the oracle probe some rounds, and keep the rates.
+
+        Args:
+            rounds: the rounds.
+            apart: pairs whose rates show nothing about their hosts.
+        """
         for pairs, rates in zip(rounds, self.oracle(rounds), strict=True):
-            self.probed = self.probed.more(pairs, rates)
+            self.probed = self.probed.more([pair for pair in pairs if pair not in apart], rates)
             for pair, rate in rates.items():
                 if 0 < rate < math.inf:
                     self.seen[pair].append(math.log(rate))
@@ -199,7 +204,7 @@ def find_slow(
     if suspects or doubtful:
         search.stopped = search.stopped or not proceed()
     if (suspects or doubtful) and not search.stopped:
-        search.send(_confirming_rounds(search, before, suspects, doubtful))
+        search.send(_confirming_rounds(search, before, suspects, doubtful), apart=doubtful)
         judged = search.decide(proceed)
         passing = [number for number in suspects if not _confirmed(search, judged, number, begun)]
     verdicts = [
@@ -270,7 +275,7 @@ def _matched(search: _Search, judged: Judged, wanted: Sequence[int], met: Collec
                 least = judged.levels.level[end] + search.threshold.tolerance
                 choice = [each for each in everyone[not sends] if judged.levels.level[each] >= least] or choice
             free = (each for each in choice if each not in busy and each % size != host)
-            partner = _first(free, lambda each, end=end: _pair(end, each, size) not in met)
+            partner = _first(free, {each for each in choice if _pair(end, each, size) in met} if met else ())
             if partner is None:
                 continue
             busy |= {end, partner}
@@ -278,11 +283,11 @@ def _matched(search: _Search, judged: Judged, wanted: Sequence[int], met: Collec
     return [pair for turn in packed(pairs, {}) for pair in turn]
 
 
-def _first(choice: Iterable[int], preferred: Callable[[int], bool]) -> int | None:
-    """Return the first preferred one, else the first; None = there is none."""
+def _first(choice: Iterable[int], avoided: Collection[int]) -> int | None:
+    """Return the first that is not avoided, else the first; None = there is none."""
     first = None
     for each in choice:
-        if preferred(each):
+        if each not in avoided:
             return each
         first = each if first is None else first
     return first
