@@ -1,6 +1,6 @@
 """Counts the faults that the search for slow hosts finds, and its false alarms, on simulated clouds.
 
-    make bench-slow [ARGS="--clouds 400 --sizes 16 128 1024 --noises 0.02 0.05 --seed 0"]
+    make bench-slow [ARGS="--clouds 200 --sizes 16 128 1024 --noises 0.02 0.05 --seed 0"]
 
 Each cloud has one host that sends, receives or does both 15 to 40 % below the others, 1 % dead hosts, and probes that
 vary by the noise. With two classes, half of the hosts have half the rate by design. A trial is missed if the fault is
@@ -43,7 +43,7 @@ def row(label: str, size: int, outcomes: Sequence[Outcome], seconds: float) -> s
 def main() -> int:
     """Print the table; the status is 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clouds", type=int, default=400, help="of each kind")
+    parser.add_argument("--clouds", type=int, default=200, help="of each kind")
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 128, 1024])
     parser.add_argument("--noises", type=float, nargs="+", default=[0.02, 0.05])
     parser.add_argument("--seed", type=int, default=0)
