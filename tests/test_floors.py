@@ -119,7 +119,7 @@ ANSWERS = {
     "guarantee": ["Admission", "Applied", "GuaranteeStatus"],
     "hosts": ["Check", "HostState"],
     "lab": ["LabStatus"],
-    "measure": ["Calibration", "CrossTraffic", "Measurement", "Pilot", "SharingResult"],
+    "measure": ["Calibration", "CrossTraffic", "Measurement", "Pilot", "SharingResult", "SlowHosts"],
     "place": ["Answer", "Compared", "Question"],
     "profile": ["Profile", "Traffic"],
     "run": ["RunResult"],

@@ -1,4 +1,4 @@
-"""`gavotte hosts`: list and check hosts, install agents, make keys."""
+"""`gavotte hosts`: list and check hosts, find slow ones, install agents, make keys."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, printable, warn
 from gavotte.cli.progress import progress
+from gavotte.cli.slow import slow
 from gavotte.cli.writing import to_write
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.parts.counting import counted
@@ -21,7 +22,9 @@ from gavotte.formats.parts.rates import format_bytes
 if TYPE_CHECKING:
     from gavotte.hosts import Path as PathState
 
-hosts = typer.Typer(help="List and check your hosts, install agents on them, make keys for TLS.", no_args_is_help=True)
+hosts = typer.Typer(
+    help="List and check your hosts, find slow ones, install agents on them, make keys for TLS.", no_args_is_help=True
+)
 
 Output = Annotated[Path | None, to_write("Write the Inventory to this file.", "X.hosts.toml")]
 
@@ -165,6 +168,9 @@ def _emit_paths(paths: Sequence[PathState]) -> None:
         emit_table(["from", "to", "port", "TCP", "UDP"], rows, words=("to", "TCP", "UDP"))
     if len(failing) > MOST_ROWS:
         note(f"{len(failing) - MOST_ROWS} more pairs fail; --json lists all")
+
+
+hosts.command(epilog="Example: gavotte hosts slow --hosts lab")(slow)
 
 
 @hosts.command(epilog="Example: gavotte hosts deploy --hosts my.hosts.toml")

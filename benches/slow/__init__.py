@@ -1,0 +1,1 @@
+"""Benchmark of `gavotte hosts slow`: detection, false alarms and rounds on simulated clouds."""
