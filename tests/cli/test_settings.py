@@ -148,7 +148,7 @@ def test_a_network_goes_with_the_hosts_of_its_file(home: Path) -> None:
 
 
 MISTAKES = [
-    ("[mesure]\ncount = 2\n", "mesure: is not a verb; did you mean `measure`?"),
+    ("[measur]\ncount = 2\n", "measur: is not a verb; did you mean `measure`?"),
     ("[measure]\ncuont = 2\n", "measure.cuont: is not an option of `measure`; did you mean `count`?"),
     ("[measure.shring]\nseed = 2\n", "measure.shring: is not a verb; did you mean `sharing`?"),
     ("[all]\nhots = 'lab'\n", "all.hots: is not an option that verbs share; did you mean `hosts`?"),

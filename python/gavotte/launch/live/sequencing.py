@@ -1,7 +1,7 @@
 """Carry out a sequence with real programs: Choreo's placement of arrivals and its re-evaluation (sections 2.4, 6.3).
 
-1. An application that arrives is placed next to those that run, as `place.sequence.arrive` does, and its command starts.
-   If there is no room, it waits until another has ended.
+1. An application that arrives is placed next to those that run, as `place.sequence.arrive` does. Its command then
+   starts. If there is no room, it waits until another has ended.
 2. Each review asks `place.sequence.reconsider` whether moves pay. An application with moves gets SIGTERM. When it has
    ended, its command starts again with the new placement, and continues from its own checkpoint.
 3. What is left to send is projected from one event to the next, or follows from the share that the application itself
