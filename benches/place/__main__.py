@@ -1,8 +1,8 @@
 """Compares placement with greedy, the baselines and partitioners.
 
-    make bench-place [ARGS="small|middle|large|scale|real|ranks|reports|latency|job [--quick] [--seed 0]"]
+    make bench-place [ARGS="small|middle|large|scale|starts|real|ranks|reports|latency|job [--quick] [--seed 0]"]
 
-Without a size it runs all nine, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
+Without a size it runs all ten, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
 with the product, computes the time of every answer.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import sys
 
-from benches.place import job, large, latency, middle, ranks, real, reports, scale, small
+from benches.place import job, large, latency, middle, ranks, real, reports, scale, small, starts
 
 SIZES = {
     "small": small.main,
     "middle": middle.main,
     "large": large.main,
     "scale": scale.main,
+    "starts": starts.main,
     "real": real.main,
     "ranks": ranks.main,
     "reports": reports.main,
@@ -29,6 +30,7 @@ BRIEF = {
     "middle": ["--quick"],
     "large": ["--quick"],
     "scale": ["--quick"],
+    "starts": ["--quick"],
     "real": ["--quick", "--no-lab"],
     "ranks": [],
     "reports": ["--quick"],

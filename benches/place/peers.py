@@ -74,7 +74,32 @@ def ask(
     """
     room = float(min(judge.have) * len(judge.have) / judge.need.sum() - 1)
     choices = [{"seed": at, "imbalance": min(imbalances[at % len(imbalances)], room)} for at in range(attempts)]
-    request = _graph(judge) | {"peer": peer, "preset": preset, "threads": threads, "attempts": choices}
+    best = Answer(None, 0.0, 0.0, True, 0)
+    for reply in _replies(peer, judge, preset, threads, choices):
+        at = _lay(judge, np.array(reply["blocks"], dtype=np.intp), exchange=exchange)
+        used = np.bincount(at, weights=judge.need, minlength=len(judge.have))
+        overbooked = int(np.count_nonzero(used > judge.have + 1e-9))
+        answer = Answer(judge.seconds(at), float(reply["seconds"]), float(reply["peak_mb"]), False, overbooked)
+        if best.failed or (answer.seconds is not None and (best.seconds is None or answer.seconds < best.seconds)):
+            best = answer
+    return best
+
+
+def laid(peer: str, judge: Judge, preset: str) -> _Hosts | None:
+    """Return one partition of a peer laid on hosts by rank; None if the peer gives none that fits them."""
+    choices: list[dict[str, float]] = [{"seed": 0, "imbalance": 0.01}]
+    for reply in _replies(peer, judge, preset, 2, choices):
+        at = _lay(judge, np.array(reply["blocks"], dtype=np.intp), exchange=False)
+        if np.all(np.bincount(at, weights=judge.need, minlength=len(judge.have)) <= judge.have + 1e-9):
+            return at
+    return None
+
+
+def _replies(
+    peer: str, judge: Judge, preset: str, threads: int, choices: Sequence[dict[str, float]]
+) -> list[dict[str, Any]]:
+    """Run attempts of one peer in a process of its own, and return what it printed of each."""
+    request = _graph(judge) | {"peer": peer, "preset": preset, "threads": threads, "attempts": list(choices)}
     script = Path(__file__).with_name("peer_child.py")
     child = subprocess.run(
         [sys.executable, "-I", str(script)],
@@ -84,16 +109,7 @@ def ask(
         timeout=600,
         check=False,
     )
-    best = Answer(None, 0.0, 0.0, True, 0)
-    for line in filter(lambda line: line.startswith("{"), child.stdout.split("\n")):
-        reply: dict[str, Any] = json.loads(line)
-        at = _lay(judge, np.array(reply["blocks"], dtype=np.intp), exchange=exchange)
-        used = np.bincount(at, weights=judge.need, minlength=len(judge.have))
-        overbooked = int(np.count_nonzero(used > judge.have + 1e-9))
-        answer = Answer(judge.seconds(at), float(reply["seconds"]), float(reply["peak_mb"]), False, overbooked)
-        if best.failed or (answer.seconds is not None and (best.seconds is None or answer.seconds < best.seconds)):
-            best = answer
-    return best
+    return [json.loads(line) for line in child.stdout.split("\n") if line.startswith("{")]
 
 
 def built_annealer(folder: Path) -> Path | None:
