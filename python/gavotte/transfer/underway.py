@@ -251,7 +251,11 @@ class ShuffleUnderWay(UnderWay):
             self._wake.clear()
             wanted, self._wanted = self._wanted, {}
             if wanted and self._replay is not None and not self.cancelled:
-                self._replay.pace(wanted)
+                try:
+                    self._replay.pace(wanted)
+                except ValueError:
+                    # gRPC: the channels are closed, because the run has ended meanwhile.
+                    return
 
 
 class BroadcastUnderWay(UnderWay):
