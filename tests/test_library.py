@@ -28,6 +28,7 @@ def test_each_front_door_has_a_page() -> None:
         "gavotte.agents.sources",
         "gavotte.campaign.drivers",
         "gavotte.launch.launchers",
+        "gavotte.launch.live",
         "gavotte.measure.sharing",
         "gavotte.measure.slow",
     }

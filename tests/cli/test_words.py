@@ -33,6 +33,7 @@ RANDOM |= {
     "ranks",
     "keep",
     "transfers simulate",
+    "hosts slow",
 }
 
 

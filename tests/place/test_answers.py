@@ -292,9 +292,10 @@ def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_gets_the_best_placement_so_far(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    write_network(tmp_path / "n.json", builders.network(16, rng.uniform(1e6, 1e9, (16, 16)), sharing="pipe"))
-    tasks = "abcdefghijklmnop"
-    write_app(tmp_path / "a.app.toml", builders.app("all", *((a, b, MB) for a in tasks for b in tasks if a < b)))
+    hosts = [{"name": f"vm{m}", "cpus": 3.0} for m in range(16)]
+    write_network(tmp_path / "n.json", builders.network(hosts, rng.uniform(1e6, 1e9, (16, 16)), sharing="pipe"))
+    flows = [(f"t{a}", f"t{b}", int(rng.integers(1, MB))) for a in range(40) for b in range(40) if (a + 3 * b) % 7 == 1]
+    write_app(tmp_path / "a.app.toml", builders.app("some", *flows))
     out = tmp_path / "p.placement.json"
     command = [str(GAVOTTE), "place", str(tmp_path / "n.json"), str(tmp_path / "a.app.toml")]
     line = [*command, "--method", "search", "--time-limit", "600", "-o", str(out)]

@@ -16,7 +16,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.place import Effort, Question, decide
 from gavotte.place.columns import Instance, build_instance
-from gavotte.place.exact import hubs
+from gavotte.place.exact import hubs, installed
 from gavotte.place.exact.hubs import hub_bound_s
 
 pytestmark = pytest.mark.slow
@@ -86,6 +86,7 @@ def test_it_is_near_the_best_where_one_task_decides() -> None:
 
 def test_without_its_solver_it_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hubs, "CHILD", "no_such_child.py")
+    monkeypatch.setitem(installed._PACKAGES, "no_such_child.py", "ortools")
     rng = random.Random(0)
     instance = build_instance(cloud(12, rng, cpus=9.0), [wheel(rng)], "hose")
     assert hub_bound_s(instance, limit_s=60, strict=True) == (0.0, True)
