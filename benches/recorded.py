@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benches.machine import machine
+
+
+def command_line(name: str, record: Path) -> str:
+    """Return the command that ran a benchmark, without the folder that its numbers are written to."""
+    chosen = " ".join(sys.argv[1:]).replace(f"--record {record}", "").strip()
+    return f'make bench-{name} ARGS="{chosen}"' if chosen else f"make bench-{name}"
 
 
 def write_figure(

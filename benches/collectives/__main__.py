@@ -25,7 +25,7 @@ from typing import Any
 from benches import mpi
 from benches.collectives.clouds import CLOUDS, truth
 from benches.machine import machine, processor_times
-from benches.recorded import write_figure
+from benches.recorded import command_line, write_figure
 
 from gavotte import lab
 from gavotte.collective import TreeSearch, plan, read_library
@@ -225,11 +225,10 @@ def main() -> int:
                     rows += compare(session, cloud, library, network, asked, Path(scratch))
     failures = summary(rows)
     if asked.record and rows:
-        chosen = " ".join(sys.argv[1:]).replace(f"--record {asked.record}", "").strip()
         write_figure(
             asked.record / "collectives.json",
             title="Collective operations, predicted and measured",
-            command=f'make bench-collectives ARGS="{chosen}"' if chosen else "make bench-collectives",
+            command=command_line("collectives", asked.record),
             about=about,
             seed=str(asked.seed),
             samples=f"8 ranks on 8 hosts, medians of {asked.repetitions} interleaved runs",

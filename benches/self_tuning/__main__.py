@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from benches import mpi
 from benches.machine import machine, processor_times
-from benches.recorded import write_figure
+from benches.recorded import command_line, write_figure
 from benches.rpca import cloud
 from benches.tuned.__main__ import measured
 
@@ -227,11 +227,10 @@ def main() -> int:
     print()
     goals(rows)
     if asked.record and rows:
-        chosen = " ".join(sys.argv[1:]).replace(f"--record {asked.record}", "").strip()
         write_figure(
             asked.record / "self-tuning.json",
             title="Collectives tuned while programs run",
-            command=f'make bench-self-tuning ARGS="{chosen}"' if chosen else "make bench-self-tuning",
+            command=command_line("self-tuning", asked.record),
             about=about,
             seed=str(asked.seed),
             samples=f"16 ranks on 16 hosts, medians of {asked.runs} jobs of each kind, which alternate",

@@ -32,7 +32,7 @@ from benches import mpi
 from benches.launch.job import limited
 from benches.launch.orders import by_racks
 from benches.machine import machine
-from benches.recorded import write_figure
+from benches.recorded import command_line, write_figure
 from examples.programs.loop import GAVOTTE
 
 from gavotte import lab
@@ -193,11 +193,10 @@ def main() -> int:
         f"ours is {faster:.2f} times as fast as the hosts' own order: {'met' if faster >= GOAL else 'MISSED'} (goal {GOAL})"
     )
     if asked.record:
-        chosen = " ".join(sys.argv[1:]).replace(f"--record {asked.record}", "").strip()
         write_figure(
             asked.record / "launch-training.json",
             title="A PyTorch training whose ring crosses racks, by gavotte launch",
-            command=f'make bench-training ARGS="{chosen}"' if chosen else "make bench-training",
+            command=command_line("training", asked.record),
             about=about,
             seed=str(asked.seed),
             samples=f"medians of {asked.runs} interleaved runs of {asked.steps} steps",

@@ -24,7 +24,7 @@ from typing import Any
 from benches import mpi
 from benches.collectives.clouds import CLOUDS
 from benches.machine import machine, processor_times
-from benches.recorded import write_figure
+from benches.recorded import command_line, write_figure
 
 from gavotte import lab
 from gavotte.collective.tuning import BUSY_OVERHEAD_S, Tuning, TuningQuestion, choose, settings_text, variables
@@ -170,11 +170,10 @@ def main() -> int:
     for cloud in asked.clouds:
         rows += compare(cloud, asked)
     if asked.record and rows:
-        chosen = " ".join(sys.argv[1:]).replace(f"--record {asked.record}", "").strip()
         write_figure(
             asked.record / "collectives-tuned.json",
             title="Open MPI's collectives by default and by rules from a measurement",
-            command=f'make bench-tuned ARGS="{chosen}"' if chosen else "make bench-tuned",
+            command=command_line("tuned", asked.record),
             about=about,
             seed=str(asked.seed),
             samples=f"8 ranks on 8 hosts, medians of {asked.runs} jobs of each kind, which alternate",

@@ -53,6 +53,7 @@ __all__ = [
     "protections",
     "serving_order",
     "simulate_guarded",
+    "student_quantile",
     "version",
     "wss",
 ]
@@ -1378,6 +1379,17 @@ def chi_squared_quantile(chance: float, freedom: float) -> float:
     Args:
         chance: between 0 and 1.
         freedom: degrees of freedom, above 0.
+
+    Raises:
+        ValueError: for other arguments.
+    """
+
+def student_quantile(chance: float, freedom: float) -> float:
+    """Return the value that Student's t is below with a chance.
+
+    Args:
+        chance: between 0 and 1.
+        freedom: degrees of freedom, above 0; infinite = a normal distribution.
 
     Raises:
         ValueError: for other arguments.

@@ -248,10 +248,10 @@ def test_a_failing_program_fails_the_sequence(files: Path) -> None:
     ran = gavotte("sequence", "n.network.json", "job.app.toml", "--live", "sh -c 'exit 3'", cwd=files)
     assert ran.returncode == 1
     assert "job ended with status 3; its output is in" in ran.stderr
-    missing = gavotte("sequence", "n.network.json", "job.app.toml", "--live", "./missing {app}", cwd=files)
+    missing = gavotte("sequence", "n.network.json", "job.app.toml", "--live", "./{app} x", cwd=files)
     assert missing.returncode == 1
     assert "job ended with status 127" in missing.stderr
-    assert "./missing" in (files / "gavotte-live" / "job.log").read_text()
+    assert "./job" in (files / "gavotte-live" / "job.log").read_text()
 
 
 @pytest.mark.parametrize(
@@ -269,12 +269,42 @@ def test_options_that_do_not_belong_together_are_refused(files: Path, options: l
     assert what in ran.stderr
 
 
+def test_a_program_that_does_not_exist_is_one_line(files: Path) -> None:
+    ran = gavotte("sequence", files / "n.network.json", files / "job.app.toml", "--live", "nowhere {hosts}", cwd=files)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "error: cannot start `nowhere`: no such program; check its path\n"
+    assert not (files / "gavotte-live").exists()
+
+
+def test_a_command_that_is_the_same_for_all_is_doubted(files: Path) -> None:
+    ran = gavotte("sequence", files / "n.network.json", files / "job.app.toml", "--live", "true {host}", cwd=files)
+    assert ran.returncode == 0
+    assert "warning: the command has none of {app}, {hosts}, {hostfile}, {placement}" in ran.stderr
+
+
+def test_two_sequences_do_not_share_a_folder(sequence: Live) -> None:
+    second: list[str] = []
+
+    def again() -> None:
+        until((sequence.folder / "starts").exists)
+        with pytest.raises(GavotteError, match="another sequence runs in this folder"):
+            sequence.run(_pair("other", 1.0), steps=1)
+        second.append("refused")
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    result = sequence.run(_pair("job", 2.0), steps=20)
+    thread.join()
+    assert second == ["refused"]
+    assert [each.app for each in result.ran] == ["job"]
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(files: Path) -> None:
     (files / "taken").write_text("")
-    words = ["n.network.json", "job.app.toml", "--live", "true", "--live-folder", "taken/live"]
+    words = ["n.network.json", "job.app.toml", "--live", "true {app}", "--live-folder", "taken/live"]
     ran = gavotte("sequence", *words, cwd=files)
     assert ran.returncode == 1
-    assert "taken/live: cannot create this folder" in ran.stderr
+    assert ran.stderr.endswith("taken/live: cannot write to this folder: Not a directory; name another one\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

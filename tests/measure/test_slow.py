@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy import special
 from tests.measure.slow_clouds import RATE_BPS, SlowCloud, outcome, random_cloud
 
+from gavotte._core import student_quantile
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Group
 from gavotte.measure import CostLimits
 from gavotte.measure.slow import SlowQuestion, Threshold, find_slow, find_slow_uplinks, most_rounds, plan_slow
 from gavotte.measure.slow.classes import classes_of
-from gavotte.measure.slow.levels import student_quantile
 from gavotte.measure.slow.searching import CONFIRMING_ROUNDS, NEXT_ROUNDS, Round
 from gavotte.measure.slow.uplinks import pools_of, racks_of
 from gavotte.terms import Pair
@@ -187,13 +187,17 @@ def test_any_answers_give_sound_verdicts(size: int, seed: int, data: st.DataObje
             assert end.low > 0.9
 
 
-@pytest.mark.parametrize("freedom", [5, 16, 100, 1e6])
+@pytest.mark.parametrize("freedom", [1, 5, 16, 4999, 5000, 1e8, math.inf])
 @pytest.mark.parametrize("chance", [0.01, 0.5, 0.975, 1 - 1e-6])
-def test_quantiles_are_never_too_small(freedom: float, chance: float) -> None:
+def test_quantiles_are_those_of_scipy(freedom: float, chance: float) -> None:
     exact = float(special.stdtrit(freedom, chance))
-    assert abs(student_quantile(freedom, chance)) >= 0.9999 * abs(exact) - 1e-9
-    if freedom >= 16:
-        assert student_quantile(freedom, chance) == pytest.approx(exact, rel=0.01, abs=1e-9)
+    assert student_quantile(chance, freedom) == pytest.approx(exact, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(("chance", "freedom"), [(0, 3), (1, 3), (0.5, 0), (0.5, -1), (0.5, math.nan)])
+def test_there_are_no_quantiles_of_other_numbers(chance: float, freedom: float) -> None:
+    with pytest.raises(ValueError, match=r"chance between 0 and 1|degrees of freedom above 0"):
+        student_quantile(chance, freedom)
 
 
 def test_classes_are_what_many_hosts_have() -> None:

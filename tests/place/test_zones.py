@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests import builders
 from tests.examples import examples
@@ -94,6 +94,7 @@ def every_placement(network: Network, app: App) -> Iterator[Placement]:
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["search", "optimal", "ilp"]))
+@example(66549636, "ilp").via("no transfer and no rule with a price, but an application that may have some")
 @examples(8)
 def test_answers_are_those_of_brute_force(seed: int, method: str) -> None:
     random = Random(seed)

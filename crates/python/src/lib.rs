@@ -30,7 +30,7 @@ mod _core {
     #[pymodule_export]
     use crate::capture::{Exports, captured};
     #[pymodule_export]
-    use crate::chances::chi_squared_quantile;
+    use crate::chances::{chi_squared_quantile, student_quantile};
     #[pymodule_export]
     use crate::collective::Ranks;
     #[pymodule_export]

@@ -16,6 +16,7 @@ from gavotte.cli.settings.applying import check_file, holding
 from gavotte.cli.settings.files import SettingsFile, own_path, read_files
 from gavotte.cli.settings.reading import Setting
 from gavotte.cli.settings.rules import ALL, VARIABLES, options_of
+from gavotte.errors import FormatError
 
 _SECRET = re.compile(r"(://[^/@:]*:)[^@/]*(?=@)|((?:password|token)=)[^&\s]+", re.IGNORECASE)
 
@@ -95,8 +96,6 @@ def _validate(command: Any, name: str, setting: Setting) -> None:
     Raises:
         FormatError: naming file, key and remedy.
     """
-    from gavotte.errors import FormatError
-
     option = next(each for each in options_of(command).values() if each.name == name)
     if option.name == "verbose":
         return

@@ -20,6 +20,7 @@ use crate::bound::joint_demand::{Needs, Offered, SAME};
 use crate::bound::star_knapsack::Direction;
 use crate::problem::Problem;
 use crate::problem::cores::Cores;
+use crate::problem::units::exchanged;
 
 /// The largest number of set sizes that are distinguished. The second constant is the smallest ratio between two of
 /// them.
@@ -106,26 +107,7 @@ type Streams = Vec<Vec<(u32, f64)>>;
 impl Flows {
     fn new(problem: &Problem, phase: usize) -> Self {
         let units = &problem.units;
-        let mut pairs: Vec<(usize, usize, [u64; 2])> = units
-            .edges
-            .iter()
-            .filter(|edge| edge.phase == phase && edge.bytes > 0)
-            .map(|edge| {
-                if edge.source < edge.target {
-                    (edge.source, edge.target, [edge.bytes, 0])
-                } else {
-                    (edge.target, edge.source, [0, edge.bytes])
-                }
-            })
-            .collect();
-        pairs.sort_unstable();
-        pairs.dedup_by(|next, first| {
-            let same = (next.0, next.1) == (first.0, first.1);
-            if same {
-                (0..2).for_each(|way| first.2[way] += next.2[way]);
-            }
-            same
-        });
+        let pairs = exchanged(units.edges.iter().filter(|edge| edge.phase == phase));
         let offer = |host: usize| {
             let of = |direction| problem.most_of(&[host], direction) / 8.0;
             let cores = Cores::offered(problem.capacity[host].cpus).nanos() as f64;

@@ -23,7 +23,7 @@ use crate::bound::connected_sets::Set;
 use crate::bound::flows::{Flows, Nearest};
 use crate::problem::Problem;
 use crate::problem::cores::Cores;
-use crate::problem::units::Edge;
+use crate::problem::units::{Edge, exchanged};
 
 /// Shares of a sum by which floating-point numbers may be wrong.
 const SAME: f64 = 1e-9;
@@ -194,27 +194,9 @@ impl<'a> Groups<'a> {
 type Link = (usize, usize, [f64; 2]);
 
 fn links(edges: &[Edge]) -> Vec<Link> {
-    let mut ways: Vec<(usize, usize, [u64; 2])> = edges
-        .iter()
-        .filter(|edge| edge.bytes > 0)
-        .map(|edge| {
-            if edge.source < edge.target {
-                (edge.source, edge.target, [edge.bytes, 0])
-            } else {
-                (edge.target, edge.source, [0, edge.bytes])
-            }
-        })
-        .collect();
-    ways.sort_unstable();
-    ways.dedup_by(|next, first| {
-        let same = (next.0, next.1) == (first.0, first.1);
-        if same {
-            (0..2).for_each(|way| first.2[way] += next.2[way]);
-        }
-        same
-    });
     let sorted = |[sent, received]: [u64; 2]| [sent.min(received) as f64, sent.max(received) as f64];
-    ways.into_iter()
+    exchanged(edges.iter())
+        .into_iter()
         .map(|(one, other, ways)| (one, other, sorted(ways)))
         .collect()
 }

@@ -15,6 +15,29 @@ pub struct Edge {
     pub phase: usize,
 }
 
+/// Returns the two units of each pair that exchanges bytes, the lower one first, and the bytes from it and to it.
+pub(crate) fn exchanged<'a>(edges: impl Iterator<Item = &'a Edge>) -> Vec<(usize, usize, [u64; 2])> {
+    let mut pairs: Vec<(usize, usize, [u64; 2])> = edges
+        .filter(|edge| edge.bytes > 0)
+        .map(|edge| {
+            if edge.source < edge.target {
+                (edge.source, edge.target, [edge.bytes, 0])
+            } else {
+                (edge.target, edge.source, [0, edge.bytes])
+            }
+        })
+        .collect();
+    pairs.sort_unstable();
+    pairs.dedup_by(|next, first| {
+        let same = (next.0, next.1) == (first.0, first.1);
+        if same {
+            (0..2).for_each(|way| first.2[way] += next.2[way]);
+        }
+        same
+    });
+    pairs
+}
+
 /// One end of an [`Edge`], seen from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Half {

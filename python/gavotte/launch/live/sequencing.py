@@ -10,10 +10,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
@@ -22,7 +26,7 @@ from gavotte.formats.parts.counting import counted
 from gavotte.formats.placement import Placement, write_placement
 from gavotte.launch.live.program import Program
 from gavotte.launch.live.progress import left_of, read_progress
-from gavotte.launch.live.question import LiveQuestion, LiveResult, LiveSession, Ran
+from gavotte.launch.live.question import PLACEHOLDERS, LiveQuestion, LiveResult, LiveSession, Ran
 from gavotte.place import evaluate
 from gavotte.place.merge import check_apps
 from gavotte.place.sequence import Live, Migration, Review, arrive, moved_on, reconsider
@@ -36,18 +40,46 @@ def live(question: LiveQuestion, session: LiveSession) -> LiveResult:
     """Start applications as they arrive, move them where that pays, and return when all have ended.
 
     Raises:
-        GavotteError: when the request makes no sense, or the Network cannot be read at the start.
+        GavotteError: when the request makes no sense, its program does not exist, another sequence uses its folder, or
+            the Network cannot be read at the start.
     """
     check_apps(question.apps)
-    try:
-        question.folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise GavotteError(
-            f"{question.folder}: cannot create this folder: {error.strerror}", hint="name another one"
-        ) from None
+    _check_command(question.command, session)
     if question.every_s is not None and not 0 < question.every_s < math.inf:
         raise GavotteError(f"cannot reconsider every {question.every_s:g} s", hint="use more than 0 seconds")
-    return _Sequence(question, session).run()
+    with _alone(question.folder):
+        return _Sequence(question, session).run()
+
+
+def _check_command(words: Sequence[str], session: LiveSession) -> None:
+    """Refuse a program that does not exist, and warn of a command that is the same for all applications."""
+    program = words[0]
+    if not any(text in program for text in PLACEHOLDERS) and shutil.which(program) is None:
+        raise GavotteError(f"cannot start `{program}`: no such program", hint="check its path")
+    if not any(text in word for word in words for text in PLACEHOLDERS):
+        session.complain(
+            f"the command has none of {', '.join(PLACEHOLDERS)}, so that it knows no application and no host"
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other sequences out of it, also those of other processes."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("a")
+    except OSError as error:
+        raise GavotteError(
+            f"{folder}: cannot write to this folder: {error.strerror}", hint="name another one"
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise GavotteError(
+                f"{folder}: another sequence runs in this folder", hint="wait for its end, or name another folder"
+            ) from None
+        yield
 
 
 @dataclass

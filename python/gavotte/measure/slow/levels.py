@@ -10,7 +10,6 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -110,23 +109,6 @@ class Levels:
 def exp(level: float) -> float:
     """Return the number with a natural logarithm; infinity for one that is too large for a float."""
     return math.exp(level) if level < MOST_LEVEL else math.inf
-
-
-def student_quantile(freedom: float, chance: float) -> float:
-    """Return the value that Student's t is below with this chance, by Wallace's approximation (1959).
-
-    It needs no SciPy. From 16 degrees of freedom on, it is at most 1 % too large for chances up to 1 - 5e-7. Fewer
-    degrees make it larger still, so that intervals are too wide rather than too narrow.
-
-    Args:
-        freedom: degrees of freedom.
-        chance: 0 to 1, without the ends.
-    """
-    z = NormalDist().inv_cdf(chance)
-    if math.isinf(freedom):
-        return z
-    scaled = z * (8 * freedom + 3) / (8 * freedom + 1)
-    return math.copysign(math.sqrt(freedom * math.expm1(scaled * scaled / freedom)), z)
 
 
 def estimate(probed: Probed, tolerance: float) -> Levels:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from gavotte._core import student_quantile
 from gavotte.measure.plan.rounds import packed
-from gavotte.measure.slow.levels import Probed, exp, student_quantile
+from gavotte.measure.slow.levels import Probed, exp
 from gavotte.measure.slow.verdicts import End, Judged, Threshold, judge
 from gavotte.terms import Pair
 
@@ -360,7 +361,7 @@ def _expected(judged: Judged, pair: Pair) -> float:
 def _doubtful_pairs(search: _Search, judged: Judged) -> list[Pair]:
     """Return pairs that were slow while both hosts are fine, the slowest first."""
     size, seen = search.probed.size, search.seen
-    quantile = student_quantile(judged.levels.freedom, 1 - search.threshold.error / max(len(seen), 1))
+    quantile = student_quantile(1 - search.threshold.error / max(len(seen), 1), judged.levels.freedom)
     limit = search.threshold.width + quantile * judged.spread
     behind = {
         pair: _expected(judged, pair) - fmean(levels)
@@ -372,7 +373,7 @@ def _doubtful_pairs(search: _Search, judged: Judged) -> list[Pair]:
 
 def _slow_pairs(search: _Search, judged: Judged, doubtful: Sequence[Pair]) -> list[SlowPair]:
     """Return the doubtful pairs that were slow again, each time that they were probed again."""
-    quantile = student_quantile(judged.levels.freedom, 1 - search.threshold.error / (2 * max(len(search.seen), 1)))
+    quantile = student_quantile(1 - search.threshold.error / (2 * max(len(search.seen), 1)), judged.levels.freedom)
     pairs = []
     for pair in doubtful:
         levels = search.seen[pair]

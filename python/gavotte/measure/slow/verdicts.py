@@ -9,9 +9,10 @@ from typing import Literal
 
 import numpy as np
 
+from gavotte._core import student_quantile
 from gavotte.errors import GavotteError
 from gavotte.measure.slow.classes import HostClass, classes_of, reference_of
-from gavotte.measure.slow.levels import Bools, Levels, Probed, estimate, exp, student_quantile
+from gavotte.measure.slow.levels import Bools, Levels, Probed, estimate, exp
 
 Direction = Literal["sends", "receives"]
 DIRECTIONS: tuple[Direction, Direction] = ("sends", "receives")
@@ -126,7 +127,7 @@ def judge(probed: Probed, threshold: Threshold, looks: int) -> Judged:
         looks: most times that the search judges.
     """
     levels, size = estimate(probed, threshold.tolerance), probed.size
-    quantile = student_quantile(levels.freedom, 1 - threshold.error / (2 * 2 * size * looks))
+    quantile = student_quantile(1 - threshold.error / (2 * 2 * size * looks), levels.freedom)
     classes = (classes_of(levels.level[:size], threshold.width), classes_of(levels.level[size:], threshold.width))
     # The median of the others is uncertain, too.
     typical = float(np.median(levels.probes[levels.probes > 0])) if levels.probes.any() else 1.0

@@ -90,7 +90,7 @@ class _Program:
                 for *_, price_s in rules
                 if price_s is not None
             )
-            self.scale_s = max(self.scale_s, *prices_s) if not self.compact.edges else self.scale_s
+            self.scale_s = max([self.scale_s, *prices_s]) if not self.compact.edges else self.scale_s
         self._room()
         self._rules()
         self.paid: list[tuple[int, float]] = []
