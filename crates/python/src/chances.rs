@@ -25,8 +25,10 @@ pub(crate) fn chi_squared_quantile(chance: f64, freedom: f64) -> PyResult<f64> {
     Ok(freedom * root.powi(3))
 }
 
-/// A quantile of Student's t distribution. From [`MANY`] degrees of freedom on, it is that of the normal distribution with
-/// the first two terms by which they differ (Abramowitz and Stegun 26.7.5); the distribution's own takes ever longer there.
+/// A quantile of Student's t distribution.
+///
+/// From [`MANY`] degrees of freedom on, it is that of the normal distribution with the first two terms by which they differ
+/// (Abramowitz and Stegun 26.7.5). The distribution's own takes ever longer there.
 #[pyfunction]
 pub(crate) fn student_quantile(chance: f64, freedom: f64) -> PyResult<f64> {
     if !(chance > 0.0 && chance < 1.0) {
