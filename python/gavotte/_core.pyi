@@ -752,6 +752,32 @@ class Problem:
     def compact(self) -> Compact:
         """Return the problem in units of tasks that move as one."""
 
+    def unit_graph(self) -> tuple[_Indices, _Indices, _Floats, _Floats, _Floats]:
+        """Return the units as a graph for partitioners, in compressed rows.
+
+        Returns:
+            (U+1,) where the row of each unit begins; (E,) the neighbours of all units; (E,) the bytes that a unit and
+            its neighbour exchange; (U,) the size of each unit in the scarcest resource; (N,) the room of each host.
+        """
+
+    def lay_blocks(self, block_of: _Indices, seed: int, threads: int) -> _Indices | None:
+        """Place blocks of units, of which there are as many as hosts.
+
+        Block i belongs to host i unless hosts share machines or groups: then the graph of blocks is bisected again.
+        Units that do not fit move, and blocks change hosts so that no cap is slower than it must be.
+
+        Args:
+            block_of: (U,) the block of each unit.
+            seed: from 0 to 2^64 - 1; of the bisection.
+            threads: most threads.
+
+        Returns:
+            (J,) the host of each task; None if some unit finds no room.
+
+        Raises:
+            ValueError: when a unit has no block, or a block no host.
+        """
+
     def evaluate(self, assignment: _Indices) -> Completion:
         """Return the completion time of an assignment.
 

@@ -25,6 +25,7 @@ mod problem;
 mod search;
 
 pub use bound::star_knapsack::{HostOffer, Mates};
+pub use cuts::blocks::UnitGraph;
 pub use error::{PlaceError, ProblemError, UnknownPolicy};
 pub use explain::RunnerUp;
 pub use packing::capacity_left::Room;

@@ -37,6 +37,15 @@ pub(crate) fn policies() -> Vec<&'static str> {
 /// Nano-cores of a host, its sending and receiving rate in bit/s, and the same for its machine.
 type HostOffered = (u64, f64, f64, Option<(u64, f64, f64)>);
 
+/// Row starts, neighbours, bytes and sizes of units, and the room of hosts.
+type Rows<'py> = (
+    Bound<'py, PyArray1<u32>>,
+    Bound<'py, PyArray1<u32>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+);
+
 /// Columns of the tasks.
 #[derive(FromPyObject)]
 struct Tasks<'py> {
@@ -353,6 +362,35 @@ impl Problem {
     /// The problem in units of tasks that move as one.
     fn compact(&self) -> Compact {
         Compact::of(&self.0)
+    }
+
+    /// The units as a graph in compressed rows, and the room of hosts.
+    fn unit_graph<'py>(&self, py: Python<'py>) -> Rows<'py> {
+        let graph = py.detach(|| self.0.unit_graph());
+        (
+            graph.first.into_pyarray(py),
+            graph.others.into_pyarray(py),
+            graph.bytes.into_pyarray(py),
+            graph.size.into_pyarray(py),
+            graph.room.into_pyarray(py),
+        )
+    }
+
+    /// A placement of blocks of units, as many as hosts.
+    fn lay_blocks<'py>(
+        &self,
+        py: Python<'py>,
+        block_of: PyReadonlyArray1<'_, u32>,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<Option<Bound<'py, PyArray1<u32>>>> {
+        let (block_of, units, hosts) = (indices(&block_of), self.0.units().len(), self.0.capacity().len());
+        if block_of.len() != units || block_of.iter().any(|&block| block >= hosts) {
+            let message = format!("there must be a block below {hosts} for each of {units} units");
+            return Err(PyValueError::new_err(message));
+        }
+        let laid = py.detach(|| self.0.lay_blocks(&block_of, seed, threads));
+        Ok(laid.map(|placed| column(placed.hosts()).into_pyarray(py)))
     }
 
     /// A lower bound on the completion time of every assignment, in seconds.

@@ -22,6 +22,14 @@ Watch = Callable[[float, float, float], object]
 """Called now and then with the best time so far, the bound so far, and the used share of the time limit."""
 
 
+LATEST = 3.0
+"""Multiple of a solver's expected time after which the clock stops it, if work is repeatable."""
+
+
+class Interrupted(BaseException):
+    """A signal ended a search; compiled code keeps the signal's own error. The best result so far is the answer."""
+
+
 @dataclass(frozen=True)
 class Effort:
     """Settings of the search for a placement: method, time limit, seed, threads.

@@ -20,10 +20,12 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import InfeasibleError
+from gavotte.place.bound_at_scale import BoundBeside, bound_at_scale
 from gavotte.place.columns import Instance
-from gavotte.place.effort import Effort
+from gavotte.place.effort import LATEST, Effort, Interrupted
 from gavotte.place.exact.installed import CPSAT, solver_lacking
 from gavotte.place.exact.solution import PROVEN, Solution
+from gavotte.place.partitions.starts import Partitions
 
 STEPS_PER_S = 4_000_000
 """Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
@@ -46,9 +48,6 @@ LEAST_S = 0.1
 
 SOLVER_SHARE = 0.9
 """Deterministic seconds of CP-SAT, with relaxations, that stand for a second of the time limit."""
-
-LATEST = 3.0
-"""Multiple of a solver's expected time after which the clock stops it, if work is repeatable."""
 
 EXACT_LITERALS = 60_000
 """Largest model, in literals, for which `auto` tries a proof."""
@@ -84,6 +83,14 @@ PROOF_S = 1.0
 PARTITION_STEPS = 2_000_000
 """Steps for grouping tasks that belong together, once, before the second stage. They take most of a second."""
 
+CUTS_S_PER_TASK = 2e-5
+CUTS_IN_STAGE = 4
+"""Seconds of new cuts of a large problem, for each task. A stage starts from them if its search is this many times as
+long."""
+
+PARTITION_TASKS = 200
+"""From this many tasks on, partitioners work from the beginning; with fewer, only if the first stage proves nothing."""
+
 IN_VAIN = 15_000
 """Steps without a better placement after which the method `search` ends, for each task and host. The other methods
 search until the limit unless their placement is proven."""
@@ -103,25 +110,12 @@ BOUND_ROUNDS = 10
 BOUND_PLACES = 60_000
 """Most tasks times hosts for which the bound by sets is computed. Above this, the work limit allows no useful one."""
 
-FLOWS_WORK_PER_S = 2_000_000
-FLOWS_WORK = 20_000_000
-FLOWS_SHARE = 0.2
-"""Work on the bound by flows, beyond `BOUND_PLACES`: transfers considered per second of the time limit, the most of
-these, and the share of the limit that it may take by the clock."""
-
-HUBS_SHARE = 0.15
-"""Share of the time limit, by the clock, for the bound by the tasks that exchange most, beyond `BOUND_PLACES`."""
-
 ENDLESS_STEPS = 1 << 62
 
 LEAST_SEARCH_S = 0.02
 """Seconds that a search may take in any case."""
 
 _Hosts = npt.NDArray[np.uint32]
-
-
-class Interrupted(BaseException):
-    """A signal ended a search; compiled code keeps the signal's own error. The best result so far is the answer."""
 
 
 class Proven(Exception):  # noqa: N818 -- it reports success
@@ -188,6 +182,10 @@ class Attempt:
         self.best_s = min(self.best_s, best_s)
         if self.effort.watch is not None:
             self.effort.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
+
+    def prove(self, bound_s: float) -> None:
+        """Take over a proven bound, in seconds, if it is the best."""
+        self.bound_s = max(self.bound_s, bound_s)
 
     def at_bound(self, best_s: float) -> bool:
         """Return whether a placement of this time is proven to be as fast as any."""
@@ -274,7 +272,21 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
 
 def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
     """Return the best solution of a search, and of an exact model if that is small enough, within the time limit."""
-    best = _bound(instance, attempt)
+    with Partitions(instance.core, attempt.seed, lambda: attempt.left_s) as partitions:
+        if len(instance.tasks) >= PARTITION_TASKS and not attempt.repeatable:
+            partitions.begin()
+        if attempt.repeatable or not _at_scale(instance):
+            return _in_stages(instance, method, attempt, _bound(instance, attempt), partitions)
+        attempt.bound_stopped = True
+        first = _first(instance, attempt)
+        with BoundBeside(instance, attempt.left_s, attempt.prove) as beside:
+            best = _in_stages(instance, method, attempt, first, partitions)
+            attempt.bound_stopped = beside.end() and best.method != "optimal"
+        return replace(best, bound_s=attempt.bound_s, bound_stopped=attempt.bound_stopped)
+
+
+def _in_stages(instance: Instance, method: str, attempt: Attempt, best: Solution, partitions: Partitions) -> Solution:
+    """Return a solution at least as good as `best`, after stages of search and of proofs."""
     best = replace(best, bound_s=attempt.bound_s, bound_stopped=attempt.bound_stopped, stopped=False)
     size = literals(instance)
     exact = method != "search" and size <= (EXACT_LITERALS if method == "auto" else MOST_LITERALS)
@@ -286,15 +298,18 @@ def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
         before_s = seconds(instance, best.hosts)
         if exact:
             best = _proved(instance, best, stage, size, attempt)
+        best = replace(best, bound_s=max(best.bound_s, attempt.bound_s))
         if not _open(instance, best):
             break
         if not attempt.repeatable and attempt.left_s <= 0:
             best = replace(best, stopped=True)
             break
+        if stage.number > 0 and not attempt.repeatable:
+            partitions.begin()
         more = _search(
             instance,
             attempt,
-            _starts(instance, best, stage, attempt),
+            _starts(instance, best, stage, attempt, partitions),
             steps=stage.steps,
             seed=stage.seed,
             limit_s=attempt.left_s,
@@ -317,6 +332,7 @@ class _Stage:
         number: counts from 0.
         seed: of the stage's random choices.
         steps: of its search.
+        search_s: seconds that these steps stand for.
         solver_s: deterministic seconds of its proof; 0 = no proof in this stage.
         enough: whether a search after it would hardly find anything better.
     """
@@ -324,6 +340,7 @@ class _Stage:
     number: int
     seed: int
     steps: int
+    search_s: float
     solver_s: float
     enough: bool
 
@@ -349,19 +366,28 @@ def _stages(instance: Instance, attempt: Attempt, size: int) -> Iterator[_Stage]
             number,
             (attempt.seed + number * MIX) % 2**64,
             int(search_s * per_s),
+            search_s,
             solver_s * SOLVER_SHARE,
             search_s * per_s >= IN_VAIN * len(instance.tasks) * len(instance.hosts),
         )
 
 
-def _starts(instance: Instance, best: Solution, stage: _Stage, attempt: Attempt) -> list[_Hosts]:
-    """Return where a stage's search starts: at the best placement, or at new cuts alone.
+def _starts(
+    instance: Instance, best: Solution, stage: _Stage, attempt: Attempt, partitions: Partitions
+) -> list[_Hosts]:
+    """Return where a stage's search starts: at the best placement, and in every second stage at new cuts.
 
-    Every second stage of a small problem starts again, so that no answer depends on one start.
+    So no answer depends on one start. A large problem has two starts at most, of which its search cools both.
     """
-    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES or stage.number % 2 == 0:
+    if stage.number % 2 == 0:
         return [best.hosts]
-    return _partition(instance, attempt) if stage.number == 1 else []
+    partition = partitions.take()
+    if _at_scale(instance):
+        if partition is None and stage.search_s >= CUTS_IN_STAGE * CUTS_S_PER_TASK * len(instance.tasks):
+            partition = _search(instance, attempt, steps=1, seed=stage.seed, limit_s=attempt.left_s).hosts
+        return [best.hosts] if partition is None else [best.hosts, partition]
+    own = _partition(instance, attempt) if stage.number == 1 else []
+    return own if partition is None else [*own, partition]
 
 
 def _open(instance: Instance, solution: Solution) -> bool:
@@ -387,10 +413,10 @@ def _bound(instance: Instance, attempt: Attempt) -> Solution:
         InfeasibleError: when no placement is found.
     """
     attempt.bound_stopped = True  # until the bound is complete
-    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        first = _search(instance, attempt, _given(instance, attempt), steps=1, limit_s=max(attempt.left_s, LEAST_S))
-        attempt.bound_s = instance.core.volume_bound_s()
-        attempt.bound_stopped = _bound_at_scale(instance, attempt)
+    if _at_scale(instance):
+        first = _first(instance, attempt)
+        limit_s, strict = (attempt.limit_s, False) if attempt.repeatable else (attempt.left_s, True)
+        attempt.bound_stopped = bound_at_scale(instance, limit_s, attempt.prove, attempt.report, strict=strict)
         return first
     # If all tasks exchange data with all others, there are too many sets for the bound by sets.
     attempt.bound_s = instance.core.volume_bound_s()
@@ -415,22 +441,15 @@ def _given(instance: Instance, attempt: Attempt) -> list[_Hosts]:
     return [np.array([at[attempt.effort.start[task]] for task in instance.tasks], dtype=np.uint32)]
 
 
-def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:
-    """Set the bound by flows and by the tasks that exchange most; return whether the clock cut the work short."""
-    work = min(int(attempt.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
-    limit_s = math.inf if attempt.repeatable else max(attempt.left_s * FLOWS_SHARE, LEAST_S)
-    stopped = _take(instance.core.flows_bound_s(work, limit_s, attempt.tick), attempt)
-    # If all partners of every task fit on its host, no single task gives a bound.
-    if instance.core.bound_s() <= 0:
-        return stopped
-    from gavotte.place.exact.hubs import hub_bound_s
+def _at_scale(instance: Instance) -> bool:
+    """Return whether a problem is too large for the bound by sets, and so for searches from several cuts."""
+    return len(instance.tasks) * len(instance.hosts) > BOUND_PLACES
 
-    limit_s = attempt.limit_s * LATEST if attempt.repeatable else attempt.left_s * HUBS_SHARE
-    if limit_s < LEAST_S:
-        return True
-    hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not attempt.repeatable, tick=attempt.report)
-    attempt.bound_s = max(attempt.bound_s, hub_s)
-    return stopped or cut
+
+def _first(instance: Instance, attempt: Attempt) -> Solution:
+    """Return the first placement of a large problem, from cuts without a search, and set the least bound."""
+    attempt.bound_s = instance.core.volume_bound_s()
+    return _search(instance, attempt, _given(instance, attempt), steps=1, limit_s=max(attempt.left_s, LEAST_S))
 
 
 def _take(bound: _core.Proven, attempt: Attempt) -> bool:

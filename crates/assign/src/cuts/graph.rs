@@ -1,5 +1,7 @@
 //! The graph that is cut: units as nodes, and the bytes that two units exchange in both directions as edges.
 
+use std::collections::BTreeMap;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
@@ -11,9 +13,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Nodes with sizes, and weighted edges in compressed rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
-    first: Vec<u32>,
-    others: Vec<u32>,
-    bytes: Vec<f64>,
+    /// Where the row of each node begins, and where the last ends.
+    pub(crate) first: Vec<u32>,
+    /// The neighbours of all nodes, row by row.
+    pub(crate) others: Vec<u32>,
+    /// The bytes of each edge, in the order of `others`.
+    pub(crate) bytes: Vec<f64>,
     /// Size of each node, in the unit of the hosts' room.
     pub(crate) size: Vec<f64>,
     /// The unit of each node; empty in coarser graphs.
@@ -181,6 +186,30 @@ impl Graph {
             }
             graph.first.push(graph.others.len() as u32);
             graph.size.push(size);
+        }
+        graph
+    }
+
+    /// The graph of `count` blocks of nodes, where `block_of` is that of each node. Its `units` are the blocks.
+    pub(crate) fn merged(&self, block_of: &[usize], count: usize) -> Self {
+        let mut size = vec![0.0; count];
+        let mut rows: Vec<BTreeMap<u32, f64>> = vec![BTreeMap::new(); count];
+        for (node, &block) in block_of.iter().enumerate() {
+            size[block] += self.size[node];
+            for (other, bytes) in self.near(node).filter(|&(other, _)| block_of[other] != block) {
+                *rows[block].entry(block_of[other] as u32).or_default() += bytes;
+            }
+        }
+        let mut graph = Self {
+            first: vec![0],
+            size,
+            units: (0..count as u32).collect(),
+            ..Self::default()
+        };
+        for row in rows {
+            graph.others.extend(row.keys());
+            graph.bytes.extend(row.values());
+            graph.first.push(graph.others.len() as u32);
         }
         graph
     }

@@ -6,10 +6,13 @@
 //! 3. Units that still find no room move to other hosts (`settle`).
 //! 4. The parts are laid on hosts of the same kind, so that those with most bytes get the fastest hosts (`lay`).
 //!
+//! Blocks of other partitioners take steps 3 and 4 as well, after a bisection of the graph of blocks (`blocks`).
+//!
 //! This is how partitioners such as METIS work (Karypis and Kumar 1998), but hosts may have different capacities, and
 //! each has exactly its own.
 
 mod bisect;
+pub(crate) mod blocks;
 mod graph;
 mod halves;
 mod lay;

@@ -49,6 +49,9 @@ const FEW_PLACEMENTS: usize = 4096;
 /// From this many units on, the search works on one start, first everywhere and then at its bottleneck.
 const MULTILEVEL_UNITS: usize = 200;
 
+/// Chains of a large problem that cool side by side: two processors are common, and the better of two ends varies less.
+const SIDE_CHAINS: usize = 2;
+
 /// Number of minimum cuts to start from; large problems have one, and only if they have no other start. Of several,
 /// only this many of the best are starts.
 const CUTS: u64 = 8;
@@ -162,11 +165,15 @@ impl Search<'_> {
         chains.sort_by(|one, other| one.best().1.total_cmp(&other.best().1));
         let mut made = 0;
         let host_of = if large {
-            self.descend(&mut chains[0]);
-            made += self.even_out(&mut chains[0], made);
-            chains[0].keep_rules(self.steps.max(FEWEST_LOOKS), &|| (self.gone)() >= 1.0);
-            self.descend(&mut chains[0]);
-            chains.truncate(1);
+            self.side_chains(&mut chains, &rates, &mut rng);
+            for chain in &mut chains {
+                self.descend(chain);
+            }
+            made += self.even_out(&mut chains);
+            for chain in &mut chains {
+                chain.keep_rules(self.steps.max(FEWEST_LOOKS), &|| (self.gone)() >= 1.0);
+                self.descend(chain);
+            }
             self.focused(&chains, &rates, &mut made, &mut rng)
         } else {
             self.rounds(chains, &rates, &mut made, &mut rng)
@@ -236,19 +243,29 @@ impl Search<'_> {
         (self.tell)(Seconds(chain.best().1));
     }
 
+    /// For large problems: keeps the best starts, as many as there are side chains, and copies the best until there are.
+    fn side_chains<'a>(&self, chains: &mut Vec<Chain<'a>>, rates: &'a Rates, rng: &mut Xoshiro256PlusPlus) {
+        let wanted = if self.steps < FEWEST_STEPS { 1 } else { SIDE_CHAINS };
+        chains.truncate(wanted);
+        let problem = chains[0].problem();
+        while chains.len() < wanted {
+            let Some(packing) = Packing::of(problem, &problem.units, chains[0].best().0) else {
+                break;
+            };
+            chains.push(Chain::new(rates, packing, rng.random()));
+        }
+    }
+
     /// For large problems: shortens all links that take long, not only the longest. Returns the steps made.
-    fn even_out(&self, chain: &mut Chain, made: u64) -> u64 {
+    fn even_out(&self, chains: &mut [Chain]) -> u64 {
         let begin = (self.gone)();
-        let steps = (self.steps as f64 * EVEN_SHARE) as u64;
+        let steps = (self.steps as f64 * EVEN_SHARE) as u64 / chains.len() as u64;
         let over = || self.over(begin, EVEN_SHARE);
-        let run = Run {
-            steps: steps.saturating_sub(made),
-            over: &over,
-            tell: self.tell,
-            target_s: chain.problem().bound_s(),
-        };
-        chain.take_on(AT_SCALE);
-        chain.run(run, EVEN_HEAT)
+        let bound_s = chains[0].problem().bound_s();
+        for chain in chains.iter_mut() {
+            chain.take_on(AT_SCALE);
+        }
+        self.side_by_side(chains, steps, &over, EVEN_HEAT, bound_s)
     }
 
     /// One long cooling with each of the slow settings, from the best start. The results join the starts.
