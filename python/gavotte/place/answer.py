@@ -92,8 +92,10 @@ class Answer:
     @property
     def _unseen(self) -> list[str]:
         """A warning if hosts send more bytes than when their rates were measured, since a credit may end earlier."""
-        apps, placement = self.unfolded
         network = self.question.network
+        if all(host.seen_bytes is None for host in network.hosts):
+            return []
+        apps, placement = self.unfolded
         sent = host_bytes(network, apps, placement.assignment)
         unseen = beyond_seen(network, sent, least_s=LEAST_UNSEEN_S)
         if not unseen:

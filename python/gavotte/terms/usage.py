@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -191,8 +191,13 @@ def host_bytes(network: Network, apps: Sequence[App], assignment: Mapping[str, s
         apps: the applications that run.
         assignment: task to host; with several applications a task is `app/task`.
     """
-    flows = _flows(network, apps, assignment)
-    return sent_by_hosts(network, ((*pair, sum(each.bytes for each in sizes)) for (pair, _), sizes in flows.items()))
+    at = {name: index for index, name in enumerate(network.names)}
+    sent: Counter[Pair] = Counter()
+    for app in apps:
+        prefix = f"{app.name}/" if len(apps) > 1 else ""
+        for transfer in app.transfer:
+            sent[at[assignment[prefix + transfer.source]], at[assignment[prefix + transfer.target]]] += transfer.bytes
+    return sent_by_hosts(network, ((m, n, size) for (m, n), size in sent.items() if m != n))
 
 
 def _flows(

@@ -14,6 +14,8 @@ from gavotte.formats.files.reading import problem
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 
+_SEPARATOR = re.compile(r"""[ /\\"']""")
+
 MAX_LABEL = 128
 """Most characters of a task's or application's name."""
 
@@ -44,8 +46,9 @@ def _host_name(name: str) -> str:
     return name
 
 
-def _unfit(letter: str) -> bool:
-    return letter.isspace() or not letter.isprintable() or letter in "/\\\"'"
+def _unfit(text: str) -> bool:
+    # The only space that counts as printable is the plain one.
+    return not text.isprintable() or _SEPARATOR.search(text) is not None
 
 
 def label_of(text: str) -> str:
@@ -54,7 +57,7 @@ def label_of(text: str) -> str:
 
 
 def _label(name: str) -> str:
-    if any(_unfit(letter) for letter in name):
+    if _unfit(name):
         raise problem(f"`{name}` has a space, quote, slash or control character", "use letters, digits, - _ . :")
     return name
 
