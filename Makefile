@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup dist demo test test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup dist demo test test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -57,6 +57,9 @@ test-kubernetes: setup ## The Kubernetes driver with a real cluster, whose pods 
 
 test-kernels: setup ## The agent on kernel 5.10 in an emulated machine; the first call downloads the kernel (22 MB); needs root and qemu
 	@tools/kernels $(PYTHON) -m pytest -q tests/hosts/test_kernels.py
+
+test-systemd: setup ## The Debian package of the agent under a real systemd, in a copy of this machine that is discarded; needs root
+	@GAVOTTE_SYSTEMD=real $(PYTHON) -m pytest -q tests/install/test_systemd.py
 
 test-programs: setup ## Tests with Open vSwitch, Prometheus, Chromium, cron and OpenSearch, which the first call installs (500 MB); needs root
 	@command -v ovs-vswitchd >/dev/null && command -v prometheus >/dev/null && command -v chromium >/dev/null && \

@@ -85,16 +85,6 @@ def ask(
     return best
 
 
-def laid(peer: str, judge: Judge, preset: str) -> _Hosts | None:
-    """Return one partition of a peer laid on hosts by rank; None if the peer gives none that fits them."""
-    choices: list[dict[str, float]] = [{"seed": 0, "imbalance": 0.01}]
-    for reply in _replies(peer, judge, preset, 2, choices):
-        at = _lay(judge, np.array(reply["blocks"], dtype=np.intp), exchange=False)
-        if np.all(np.bincount(at, weights=judge.need, minlength=len(judge.have)) <= judge.have + 1e-9):
-            return at
-    return None
-
-
 def _replies(
     peer: str, judge: Judge, preset: str, threads: int, choices: Sequence[dict[str, float]]
 ) -> list[dict[str, Any]]:

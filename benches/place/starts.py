@@ -1,6 +1,6 @@
 """Compares searches that also start from partitions with searches from our own cuts alone, at equal numbers of steps.
 
-Steps do not depend on how busy the machine is. The judge times the partitions, the product its own placements.
+Steps do not depend on how busy the machine is. The judge times the partitions, the product its own placements. Partitions are those of the product, from its child processes.
 """
 
 from __future__ import annotations
@@ -8,18 +8,22 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from benches.machine import machine
 from benches.place.families import FAMILIES, scaled
 from benches.place.judge import Judge
-from benches.place.peers import PEERS, laid
 
+from gavotte import _core
 from gavotte.place import Question
+from gavotte.place.partitions import starts
 
-PRESETS = {"mtkahypar": "DEFAULT", "kahip": "FAST"}
+LIMIT_S = 100.0
+"""Most seconds for a partition. Beyond, the partitioner gives none."""
+
 STEPS = (200_000, 1_000_000, 4_000_000)
 
 _Hosts = npt.NDArray[np.uint32]
@@ -43,15 +47,13 @@ def main(arguments: Sequence[str]) -> None:
     )
     for family in options.family or FAMILIES:
         network, app = scaled(family, options.tasks, options.hosts, options.seed)
-        judge, starts = Judge(network, app), []
-        for peer, preset in PRESETS.items():
-            if (at := laid(peer, judge, preset)) is not None:
-                starts.append(at.astype(np.uint32))
-                print(f"{family:<12} {PEERS[peer]} {preset}: {judge.seconds(at):.3f} s")
-        core = Question(network, [app]).instance.core
+        judge, core = Judge(network, app), Question(network, [app]).instance.core
+        partitions = list(_partitions(core))
+        for name, at, took_s in partitions:
+            print(f"{family:<12} {name}: {judge.seconds(at.astype(np.intp)):.3f} s, which took {took_s:.2f} s")
         for steps in STEPS:
             means = []
-            for name, given in (("own cuts", []), ("with partitions", starts)):
+            for name, given in (("own cuts", []), ("with partitions", [at for _, at, _ in partitions])):
                 seeds = range(options.seeds)
                 answers = [core.search(seed, steps, 2, math.inf, given, None, paced=False).hosts for seed in seeds]
                 times = [core.evaluate(hosts).seconds for hosts in answers]
@@ -59,3 +61,16 @@ def main(arguments: Sequence[str]) -> None:
                 shown = " ".join(f"{time_s:.3f}" for time_s in times)
                 print(f"{family:<12} {steps:>9,} steps, {name:<15} {means[-1]:.3f} s ({shown})", flush=True)
             print(f"{family:<12} partitions save {1 - means[1] / means[0]:.1%}")
+
+
+def _partitions(core: _core.Problem) -> Iterator[tuple[str, _Hosts, float]]:
+    """Yield the name, the placement and the seconds of each installed partitioner."""
+    for partitioner in starts.installed():
+        begin_s = time.perf_counter()
+        with starts.Partitions(core, 0, lambda: LIMIT_S, [partitioner]) as partitions:
+            partitions.begin()
+            while time.perf_counter() - begin_s < LIMIT_S:
+                if (at := partitions.take()) is not None:
+                    yield partitioner.name, at, time.perf_counter() - begin_s
+                    break
+                time.sleep(0.01)

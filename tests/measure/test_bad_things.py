@@ -276,7 +276,12 @@ def test_the_agents_of_a_killed_controller_are_free_again(
     caplog.clear()
     # It waits for the lease of the killed one, and not for that one's 99 snapshots.
     assert measure(inventory).answered == 30
-    assert any(line.endswith("; its controller no longer answers") for line in caplog.messages)
+    left_s = re.search(r"and (\d+) s if its controller is gone$", caplog.messages[0])
+    assert left_s is not None
+    waits_s = [int(wait[1]) for line in caplog.messages if (wait := re.match(r"waiting up to (\d+) s ", line))]
+    # On a busy machine, what is left of the lease may be shorter than the wait that was announced first.
+    forsaken = any(line.endswith("; its controller no longer answers") for line in caplog.messages)
+    assert forsaken or waits_s[0] > int(left_s[1])
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from gavotte.place import (
     place,
     worth,
 )
-from gavotte.place.methods import ENDLESS_STEPS, Attempt, _search, seconds
+from gavotte.place.attempt import ENDLESS_STEPS, Attempt, search, seconds
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_search_ends_when_its_placement_is_proven() -> None:
     seen: list[float] = []
     attempt = Attempt(Effort("search", time_limit_s=8.0, watch=lambda best_s, *_: seen.append(best_s)))
     attempt.bound_s = best_s
-    solution = _search(instance, attempt, steps=ENDLESS_STEPS)
+    solution = search(instance, attempt, steps=ENDLESS_STEPS)
     assert not solution.stopped
     assert seconds(instance, solution.hosts) == best_s
     # One report as the search sees it, one as the search ends, one of its result.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -54,15 +56,12 @@ def laid(partitions: Partitions) -> np.ndarray:
 
 @pytest.mark.parametrize("unequal", [False, True], ids=["alike", "unequal"])
 @pytest.mark.parametrize("partitioner", PARTITIONERS, ids=lambda partitioner: partitioner.name)
-def test_each_partitioner_finds_clusters(
-    partitioner: Partitioner, unequal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_partitioner_finds_clusters(partitioner: Partitioner, unequal: bool) -> None:
     pytest.importorskip(partitioner.package)
     if partitioner.alike and unequal:
         pytest.skip("knows only blocks of one size")
-    monkeypatch.setattr(starts, "installed", lambda: [partitioner])
     core = Question(hosts(SMALL, 10, unequal=unequal), [clusters(SMALL, 10)]).instance.core
-    with Partitions(core, 3, lambda: 100.0) as partitions:
+    with Partitions(core, 3, lambda: 100.0, [partitioner]) as partitions:
         time_s = core.evaluate(laid(partitions)).seconds
     # A host that has a whole cluster exchanges 10 MB with the next two.
     assert time_s < 0.5 * core.evaluate(core.place("round-robin", 0)).seconds
@@ -82,21 +81,11 @@ def test_units_that_stay_together_are_one_node() -> None:
     assert np.isfinite(core.evaluate(at).seconds)
 
 
-@pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Return the function that lists temporary folders which are left."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return lambda: [path.name for path in tmp_path.iterdir()]
-
-
-def test_a_partitioner_that_fails_costs_nothing_but_its_start(
-    folders: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partitioner_that_fails_costs_nothing_but_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "installed", lambda: [Partitioner("unknown", "none", 0.0)])
     question = Question(hosts(SMALL, 12), [clusters(SMALL, 10)])
     with Partitions(question.instance.core, 0, lambda: 100.0) as partitions:
         partitions.begin()
-        assert folders() != []
         child = partitions._child
         assert child is not None
         assert child.wait(60) == 1
@@ -105,13 +94,10 @@ def test_a_partitioner_that_fails_costs_nothing_but_its_start(
         last = partitions._child
     assert last is not None
     assert last.poll() is not None
-    assert folders() == []
     assert np.isfinite(decide(question, Effort(time_limit_s=0.5)).total_s)
 
 
-def test_the_search_uses_partitions_unless_it_must_repeat(
-    folders: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_search_uses_partitions_unless_it_must_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
     begin = Partitions.begin
 
@@ -125,7 +111,6 @@ def test_the_search_uses_partitions_unless_it_must_repeat(
     assert begun == []
     decide(question, Effort(time_limit_s=0.5))
     assert begun != []
-    assert folders() == []
 
 
 def test_a_partitioner_that_takes_too_long_is_not_started() -> None:
@@ -134,3 +119,29 @@ def test_a_partitioner_that_takes_too_long_is_not_started() -> None:
         partitions.begin()
         assert partitions.take() is None
         assert partitions._child is None
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, {root!r})
+from tests.place.test_partitions import PARTITIONERS, Partitions, Question, clusters, hosts
+core = Question(hosts(400, 12), [clusters(400, 10)]).instance.core
+partitions = Partitions(core, 0, lambda: 100.0, PARTITIONERS[:1])
+partitions.begin()
+print(partitions._child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_child_of_a_killed_search_ends_and_leaves_no_file(tmp_path: Path) -> None:
+    pytest.importorskip("mtkahypar")
+    script = KILLED.format(root=str(Path(__file__).parents[2]))
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=env) as search:
+        assert search.stdout is not None
+        child = Path("/proc") / search.stdout.readline().decode().strip()
+        until(lambda: b"mtkahypar" in (child / "maps").read_bytes())
+        search.kill()
+        search.wait()
+    until(lambda: not child.exists() or (child / "stat").read_text().split()[2] == "Z", 5)
+    assert list(tmp_path.iterdir()) == []

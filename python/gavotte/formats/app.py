@@ -11,7 +11,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import Self
 
 from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
-from gavotte.formats.parts.names import Amount, HostName, Key, Label, check_known, check_unique
+from gavotte.formats.parts.names import MAX_LABEL, Amount, HostName, Key, Label, check_known, check_unique
 from gavotte.tables import Tabular, square
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class Task(Written):
     resources: Annotated[dict[Key, Amount], Field(exclude_if=lambda value: not value)] = {}
 
 
+TaskName = Annotated[str, Field(min_length=1, max_length=MAX_LABEL)]
+"""A task of the application, whose own entry checks its letters. There may be millions of transfers."""
+
+
 class Transfer(Written):
     """Bytes that one task sends another.
 
@@ -52,8 +56,8 @@ class Transfer(Written):
         messages: number of messages that carry the bytes, each sent when the one before has arrived; None = one stream.
     """
 
-    source: Label
-    target: Label
+    source: TaskName
+    target: TaskName
     bytes: Annotated[int, Field(ge=0, le=1 << 62)]
     phase: Annotated[int, Field(ge=0, le=65535)] = 0
     messages: Annotated[int, Field(ge=1, le=1 << 40)] | None = None
@@ -212,8 +216,9 @@ class App(Written, Tabular):
                 check_known(name, tasks, field=field, what="task of this application")
 
         for index, transfer in enumerate(self.transfer):
-            known(transfer.source, f"transfer[{index}].source")
-            known(transfer.target, f"transfer[{index}].target")
+            if transfer.source not in tasks or transfer.target not in tasks:
+                known(transfer.source, f"transfer[{index}].source")
+                known(transfer.target, f"transfer[{index}].target")
         rules = self.constraints
         for name in rules.pin:
             known(name, f"constraints.pin.{name}")

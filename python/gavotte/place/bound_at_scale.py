@@ -1,4 +1,4 @@
-"""The lower bound of large problems, computed next to the search: by flows, and by the tasks that exchange most."""
+"""Lower bounds of large problems, while the search works: by volume, by flows, and by the tasks that exchange most."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def bound_at_scale(
     Raises:
         Interrupted: when a signal ended the work.
     """
+    take(instance.core.volume_bound_s())
     work = min(int(limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
     flows = instance.core.flows_bound_s(work, limit_s * FLOWS_SHARE if strict else math.inf, lambda _best_s: tick())
     take(flows.seconds)
@@ -66,8 +67,8 @@ def bound_at_scale(
     return flows.stopped or cut
 
 
-class BoundBeside:
-    """The bound in a thread of its own, while the search works. A context manager, whose end ends the work.
+class ParallelBound:
+    """The bound in a thread of its own, at the same time as the search. A context manager, whose end ends the work.
 
     The search of a large problem keeps two processors busy at times only, and the bound took a third of its limit.
 
@@ -83,7 +84,7 @@ class BoundBeside:
         self._pool = ThreadPoolExecutor(1)
         self._result: Future[bool] | None = None
 
-    def __enter__(self) -> BoundBeside:
+    def __enter__(self) -> ParallelBound:
         self._result = self._pool.submit(bound_at_scale, self._instance, self._limit_s, self._take, self._tick)
         return self
 

@@ -207,17 +207,14 @@ def _tasks(
 
 
 def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> _Transfers:
-    rows = [
-        (
-            task_at[task_key(app, transfer.source, apps)],
-            task_at[task_key(app, transfer.target, apps)],
-            transfer.bytes,
-            transfer.phase,
-        )
-        for app in apps
-        for transfer in app.transfer
-        if transfer.source != transfer.target
-    ]
+    rows = []
+    for app in apps:
+        at = {task.name: task_at[task_key(app, task.name, apps)] for task in app.task}
+        rows += [
+            (at[transfer.source], at[transfer.target], transfer.bytes, transfer.phase)
+            for transfer in app.transfer
+            if transfer.source != transfer.target
+        ]
     return _columns(rows)
 
 

@@ -15,11 +15,12 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.answer import Answer
+from gavotte.place.attempt import Attempt
 from gavotte.place.columns import Instance
 from gavotte.place.constraints import broken_rules, check_constraints, price_usd
 from gavotte.place.effort import Effort
 from gavotte.place.exact.solution import PROVEN, Solution
-from gavotte.place.methods import Attempt, run_at_once, run_method
+from gavotte.place.methods import run_at_once, run_method
 from gavotte.place.question import Question, bottleneck_text, hosts_of
 from gavotte.place.running import Running
 from gavotte.place.sums import check_quotas, check_sums

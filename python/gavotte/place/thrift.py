@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.place.answer import Answer
+from gavotte.place.attempt import ENDLESS_STEPS, default_threads
 from gavotte.place.effort import Effort
 from gavotte.place.limits import PlacementLimits
-from gavotte.place.methods import ENDLESS_STEPS, default_threads
 from gavotte.place.placing import answer_with
 from gavotte.place.question import Question, hosts_of
 

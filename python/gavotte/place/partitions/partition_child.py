@@ -6,13 +6,18 @@ NumPy arrays (where rows start, neighbours, bytes of edges, sizes of nodes, room
 
 from __future__ import annotations
 
+import ctypes
 import math
 import resource
+import signal
 import sys
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+PR_SET_PDEATHSIG = 1
+"""Option of prctl(2): the signal when the parent ends."""
 
 MOST_WEIGHT = 1 << 12
 MOST_SUM = 1 << 30
@@ -123,8 +128,10 @@ def _imbalance(graph: Graph) -> float:
 if __name__ == "__main__":
     name, seed_text, limit_text, source, target = sys.argv[1:]
     # If the search is killed, no other process ends this one.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(float(limit_text)) + 1,) * 2)
     with np.load(source) as rows:
         cut = whole(*(rows[column] for column in rows))
     blocks_of = {"mtkahypar": mtkahypar, "kahip": kahip, "metis": metis}[name](cut, int(seed_text))
-    np.save(target, np.array(blocks_of, dtype=np.uint32))
+    with open(target, "wb") as file:  # noqa: PTH123 -- NumPy would add a suffix to a path
+        np.save(file, np.array(blocks_of, dtype=np.uint32))

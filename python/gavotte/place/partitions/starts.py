@@ -11,7 +11,7 @@ import logging
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
@@ -47,8 +47,8 @@ class Partitioner:
 
     Attributes:
         name: as `partition_child.py` knows it.
-        package: its Python package.
-        task_s: seconds for each task, about.
+        package: the Python module of its package.
+        task_s: seconds for each task, about, with ten tasks a host (`make bench-place ARGS=starts` prints them).
         hosts: the most hosts for which it is of use.
         alike: whether all blocks have the same room.
     """
@@ -82,10 +82,18 @@ class Partitions:
         core: the problem.
         seed: of the first partition.
         left_s: returns the seconds left, after which no partition is of use.
+        partitioners: those to use, the best first; None = all that are installed.
     """
 
-    def __init__(self, core: _core.Problem, seed: int, left_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        core: _core.Problem,
+        seed: int,
+        left_s: Callable[[], float],
+        partitioners: Sequence[Partitioner] | None = None,
+    ) -> None:
         self._core, self._seed, self._left_s = core, seed, left_s
+        self._partitioners = installed() if partitioners is None else partitioners
         self._child: subprocess.Popen[bytes] | None = None
         self._files = contextlib.ExitStack()
         self._begun = False
@@ -111,15 +119,18 @@ class Partitions:
         most_s = self._left_s() * MOST_SHARE
         suitable = [
             partitioner
-            for partitioner in installed()
+            for partitioner in self._partitioners
             if len(room) <= partitioner.hosts
             and (alike or not partitioner.alike)
             and START_S + partitioner.task_s * tasks <= most_s
         ]
         if not suitable or len(others) == 0:
             return
-        self._folder = Path(self._files.enter_context(tempfile.TemporaryDirectory(prefix="gavotte-")))
-        np.savez(self._folder / "graph.npz", *rows)
+        # Files without a name: a signal that ends this process leaves none behind.
+        self._graph = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 -- closed at the end
+        self._blocks = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        np.savez(self._graph, *rows)
+        self._graph.flush()
         self._turns = ((turn, suitable[turn % len(suitable)]) for turn in count())
         self._next()
 
@@ -129,7 +140,8 @@ class Partitions:
             return None
         laid = None
         if status == 0:
-            laid = self._core.lay_blocks(np.load(self._folder / "blocks.npy"), self._seed, 1)
+            self._blocks.seek(0)
+            laid = self._core.lay_blocks(np.load(self._blocks), self._seed, 1)
         else:
             logger.info("a partitioner ended with status %d", status)
         self._next()
@@ -140,6 +152,7 @@ class Partitions:
         # -I: nothing of the caller's folder or environment can shadow the partitioners' modules.
         command = [sys.executable, "-I", str(Path(__file__).with_name(CHILD)), partitioner.name]
         command += [str((self._seed + turn) % MOST_SEED), f"{self._left_s():.3f}"]
-        command += [str(self._folder / "graph.npz"), str(self._folder / "blocks.npy")]
+        files = [self._graph.fileno(), self._blocks.fileno()]
+        command += [f"/dev/fd/{file}" for file in files]
         logger.debug("starts %s", partitioner.name)
-        self._child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._child = subprocess.Popen(command, pass_fds=files, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
