@@ -290,7 +290,7 @@ def test_the_agents_of_a_killed_controller_are_free_again(
 def test_a_user_takes_over_from_himself(verb: tuple[str, ...], cloud: lab.Session, tmp_path: Path) -> None:
     journal = tmp_path / "h.npz.partial"
     hosts = ("--hosts", cloud.hosts_file)
-    first = gavotte("measure", *hosts, "-o", tmp_path / "h.npz", "--count", "99")
+    first = gavotte("measure", *hosts, "-o", tmp_path / "h.npz", "--count", "999")
     until(lambda: journal.exists() and b'"at"' in journal.read_bytes())
     second = gavotte("measure", *verb, *hosts, "--take-over")
     output = second.communicate(timeout=60)[1]
