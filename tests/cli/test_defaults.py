@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from gavotte.cli.defaults import trust_defaults
-from gavotte.cli.verbs import VERBS, build
+from gavotte.cli.verbs import NAMES, build
 
 
 def several(
@@ -62,7 +62,7 @@ def test_what_a_user_gave_is_still_checked(words: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", [name for name, _, _ in VERBS])
+@pytest.mark.parametrize("verb", NAMES)
 def test_the_defaults_of_every_verb_are_the_same(verb: str) -> None:
     for command in flattened(typer.main.get_command(build([verb]))):
         plain, trusted = copy.copy(command), copy.copy(command)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from gavotte.cli.verbs import VERBS, build
+from gavotte.cli.verbs import NAMES, build
 from gavotte.errors import FormatError
 from gavotte.formats.files.reading import check_folder
 
@@ -32,7 +32,7 @@ def commands(command: Any, words: list[str]) -> Iterator[tuple[list[str], Any]]:
         yield from commands(each, [*words, name])
 
 
-ROOT = get_command(build([name for name, _, _ in VERBS]))
+ROOT = get_command(build(NAMES))
 OUTPUTS = sorted(
     {
         " ".join([*words, option.opts[0]])

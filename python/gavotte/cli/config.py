@@ -33,7 +33,7 @@ class _Row:
 
 
 def config(as_json: Json = False) -> None:
-    """Print the settings of `gavotte.toml` files and of variables that hold in this folder, and where each comes from.
+    """Print the settings of `gavotte.toml` files and variables that hold in this folder, and where each comes from.
 
     Checks the keys and values of all files.
     """

@@ -18,7 +18,7 @@ def shim(
     count: bool = option("Build the library that counts bytes for `gavotte profile pmpi` instead.", default=False),
     as_json: Json = False,
 ) -> None:
-    """Build a library that, when preloaded, runs an unchanged MPI program's collectives along trees, given or found."""
+    """Build a library that, when preloaded, runs an MPI program's collectives along trees, given or found."""
     from gavotte.collective import build_shim
 
     build_shim(output, mpicc=mpicc, counting=count)

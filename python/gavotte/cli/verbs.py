@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -46,44 +46,201 @@ def gavotte(
     """Measure a network, place an application on it, run it, and see the gain."""
 
 
-VERBS: tuple[tuple[str, str, str], ...] = (
-    ("demo", "demo.demo", "--report gain.html"),
-    ("lab", "lab.lab", "up cloud.topology.toml"),
-    ("hosts", "hosts.hosts", "check --hosts my.hosts.toml"),
-    ("measure", "measure.measure", "--hosts lab --sharing -o cloud.npz"),
-    ("history", "history.history", "show cloud --last 10"),
-    ("model", "model.model", "cloud.npz -o cloud.network.json"),
-    ("compare", "compare.compare", "monday.npz tuesday.npz"),
-    ("profile", "profile.profile", "pcap capture.pcap --tasks tasks.hosts -o app.app.toml"),
-    ("place", "place.place", "cloud.network.json sort.app.toml -o sort.placement.json"),
-    ("sequence", "sequence.sequence", "cloud.network.json a.app.toml b.app.toml --every 60 --migration-cost 5"),
-    ("ranks", "ranks.ranks", "--hosts lab --pattern ring"),
-    ("keep", "keep.keep", "8 --network cloud.network.json --pattern alltoall"),
-    ("launch", "launch.launch", "--hosts lab -- mpirun -n 8 ./solver"),
-    ("export", "export.export", "sort.placement.json --format openmpi -o ranks"),
-    ("collective", "collective.collective", "cloud.network.json --operation broadcast --root vm0 -o bcast.tree.json"),
-    ("shim", "shim.shim", "--mpicc mpicc -o libgavotte-mpi.so"),
-    ("map", "map.map_", "cloud.network.json app.app.toml -o app.placement.json"),
-    ("run", "run.run", "sort.placement.json sort.app.toml --hosts lab"),
-    ("broadcast", "broadcast.broadcast", "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'"),
-    (
+class Verb(NamedTuple):
+    """A verb of the command line.
+
+    Attributes:
+        name: as it is typed.
+        function: its module in this folder and the name there, of a function or of a group of commands.
+        help: what it does in a sentence. The help of all verbs prints it without loading their modules.
+        example: the example in its own help.
+    """
+
+    name: str
+    function: str
+    help: str
+    example: str
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "demo",
+        "demo.demo",
+        "Measure an emulated cloud, place a captured application on it, send its bytes and show the gain.",
+        "--report gain.html",
+    ),
+    Verb(
+        "lab",
+        "lab.lab",
+        "Emulate a cloud on this machine, out of network namespaces, from a *.topology.toml.",
+        "up cloud.topology.toml",
+    ),
+    Verb(
+        "hosts",
+        "hosts.hosts",
+        "List and check your hosts, find slow ones, install agents on them, make keys for TLS.",
+        "check --hosts my.hosts.toml",
+    ),
+    Verb(
+        "measure",
+        "measure.measure",
+        "Measure every directed path between the hosts.",
+        "--hosts lab --sharing -o cloud.npz",
+    ),
+    Verb(
+        "history",
+        "history.history",
+        "Keep snapshots and Records in a database: import, list, show, export, delete.",
+        "show cloud --last 10",
+    ),
+    Verb(
+        "model",
+        "model.model",
+        "Learn the lasting rate of each pair and the caps of each host, and whether placing will pay.",
+        "cloud.npz -o cloud.network.json",
+    ),
+    Verb(
+        "compare",
+        "compare.compare",
+        "Show what has changed in a network. Exits with 0 if alike, 3 if different, 4 if it cannot tell.",
+        "monday.npz tuesday.npz",
+    ),
+    Verb(
+        "profile",
+        "profile.profile",
+        "Find out which task sends how many bytes to which other task.",
+        "pcap capture.pcap --tasks tasks.hosts -o app.app.toml",
+    ),
+    Verb(
+        "place",
+        "place.place",
+        "Decide which task runs on which host, so that the application finishes soonest.",
+        "cloud.network.json sort.app.toml -o sort.placement.json",
+    ),
+    Verb(
+        "sequence",
+        "sequence.sequence",
+        "Place applications as they arrive, next to those that run, and migrate tasks where that pays.",
+        "cloud.network.json a.app.toml b.app.toml --every 60 --migration-cost 5",
+    ),
+    Verb(
+        "ranks",
+        "ranks.ranks",
+        "Print the host of each rank, one line each, so that a communication pattern takes least time.",
+        "--hosts lab --pattern ring",
+    ),
+    Verb(
+        "keep",
+        "keep.keep",
+        "Decide which hosts to keep and which to give back, so that an application on those kept finishes soonest.",
+        "8 --network cloud.network.json --pattern alltoall",
+    ),
+    Verb(
+        "launch",
+        "launch.launch",
+        "Run a job with its ranks where their messages take least time. The first run counts the messages.",
+        "--hosts lab -- mpirun -n 8 ./solver",
+    ),
+    Verb(
+        "export",
+        "export.export",
+        "Write a Placement as a launcher's host file, or a Network as a scheduler's topology.",
+        "sort.placement.json --format openmpi -o ranks",
+    ),
+    Verb(
+        "collective",
+        "collective.collective",
+        "Find the tree or ring along which a collective operation is fastest, and in how many pieces.",
+        "cloud.network.json --operation broadcast --root vm0 -o bcast.tree.json",
+    ),
+    Verb(
+        "shim",
+        "shim.shim",
+        "Build a library that, when preloaded, runs an MPI program's collectives along trees, given or found.",
+        "--mpicc mpicc -o libgavotte-mpi.so",
+    ),
+    Verb(
+        "map",
+        "map.map_",
+        "Give each task its own host, so that tasks with much traffic are close together.",
+        "cloud.network.json app.app.toml -o app.placement.json",
+    ),
+    Verb(
+        "run",
+        "run.run",
+        "Send the bytes that the placed tasks exchange over the real network, and time them.",
+        "sort.placement.json sort.app.toml --hosts lab",
+    ),
+    Verb(
+        "broadcast",
+        "broadcast.broadcast",
+        "Send a file from one host to many, as fast as the network allows.",
+        "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'",
+    ),
+    Verb(
         "pull",
         "pull.pull",
+        "Copy a file to one host, from the nearest hosts whose caches have its blocks.",
         "model.bin --hosts lab --from vm0 --on vm3 -o '/tmp/model-{host}.bin' --cache '/tmp/cache-{host}'",
     ),
-    ("shuffle", "shuffle.shuffle", "bytes.csv --hosts lab --network cloud.network.json"),
-    ("watch", "watch.watch", "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
-    ("transfers", "queue.transfers", "serve --hosts lab --network cloud.network.json"),
-    ("guarantee", "guarantee.guarantee", "apply cloud.guarantee.toml --hosts lab"),
-    ("simulate", "simulate.simulate", "cloud.topology.toml flows.csv -o finish.csv"),
-    ("campaign", "campaign.campaign", "run study.campaign.toml -o study.jsonl"),
-    ("report", "report.report", "--network cloud.network.json -o cloud.html"),
-    ("schema", "schema.schema", "topology"),
-    ("config", "config.config", "--json"),
+    Verb(
+        "shuffle",
+        "shuffle.shuffle",
+        "Move a matrix of bytes so that all flows finish together, as early as possible (weighted shuffle scheduling).",
+        "bytes.csv --hosts lab --network cloud.network.json",
+    ),
+    Verb(
+        "watch",
+        "watch.watch",
+        "Keep measuring a few pairs, distinguish a change from a spike, and measure again what has changed.",
+        "cloud.network.json --hosts lab --every 60 -o cloud.network.json",
+    ),
+    Verb(
+        "transfers",
+        "queue.transfers",
+        "Order the transfers of several applications.",
+        "serve --hosts lab --network cloud.network.json",
+    ),
+    Verb(
+        "guarantee",
+        "guarantee.guarantee",
+        "Guarantee hosts the bandwidth given in a *.guarantee.toml, and let them share unused bandwidth.",
+        "apply cloud.guarantee.toml --hosts lab",
+    ),
+    Verb(
+        "simulate",
+        "simulate.simulate",
+        "Predict when flows finish on a network that they share max-min fairly.",
+        "cloud.topology.toml flows.csv -o finish.csv",
+    ),
+    Verb(
+        "campaign",
+        "campaign.campaign",
+        "Plan, run, report and compare measurement campaigns.",
+        "run study.campaign.toml -o study.jsonl",
+    ),
+    Verb(
+        "report",
+        "report.report",
+        "Show rates, shared links, placements and their measured times on one self-contained HTML page.",
+        "--network cloud.network.json -o cloud.html",
+    ),
+    Verb(
+        "schema",
+        "schema.schema",
+        "Print the JSON schema of a file format.",
+        "topology",
+    ),
+    Verb(
+        "config",
+        "config.config",
+        "Print the settings of `gavotte.toml` files and variables that hold in this folder, and where each comes from.",
+        "--json",
+    ),
 )
-"""Name, module and function of each verb, and the example in its help."""
+"""All verbs, in the order of the loop."""
 
-NAMES = tuple(name for name, _, _ in VERBS)
+NAMES = tuple(verb.name for verb in VERBS)
 
 WORKFLOW: dict[str, tuple[str, ...]] = {
     "Start": ("demo", "lab", "config", "schema"),
@@ -108,6 +265,30 @@ class _ByWorkflow(TyperGroup):
 
 def build(wanted: Collection[str]) -> typer.Typer:
     """Return the command with these verbs. Load their modules only: all modules take half a second."""
+    app = _bare()
+    for verb in VERBS:
+        if verb.name in wanted:
+            module, attribute = verb.function.split(".")
+            loaded: Callable[..., object] | typer.Typer = getattr(import_module(f"gavotte.cli.{module}"), attribute)
+            epilog = f"Example: gavotte {verb.name} {verb.example}"
+            if isinstance(loaded, typer.Typer):
+                app.add_typer(loaded, name=verb.name, epilog=epilog, rich_help_panel=_panel(verb.name))
+            else:
+                listing = lists.command(verb.name)
+                app.command(verb.name, cls=listing, epilog=epilog, rich_help_panel=_panel(verb.name))(loaded)
+    return app
+
+
+def outline() -> typer.Typer:
+    """Return the command with the names of all verbs and what each does, for its own help and for unknown verbs."""
+    app = _bare()
+    for verb in VERBS:
+        app.command(verb.name, help=verb.help, rich_help_panel=_panel(verb.name))(_not_loaded)
+    return app
+
+
+def _bare() -> typer.Typer:
+    """Return the command without any verb."""
     app = typer.Typer(
         name="gavotte",
         cls=_ByWorkflow,
@@ -119,24 +300,25 @@ def build(wanted: Collection[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(gavotte)
-    for name, path, example in VERBS:
-        if name in wanted:
-            module, attribute = path.split(".")
-            verb: Callable[..., object] | typer.Typer = getattr(import_module(f"gavotte.cli.{module}"), attribute)
-            epilog = f"Example: gavotte {name} {example}"
-            panel = next(title for title, names in WORKFLOW.items() if name in names)
-            if isinstance(verb, typer.Typer):
-                app.add_typer(verb, name=name, epilog=epilog, rich_help_panel=panel)
-            else:
-                app.command(name, cls=lists.command(name), epilog=epilog, rich_help_panel=panel)(verb)
     return app
 
 
+def _panel(name: str) -> str:
+    """Return the title under which the help lists a verb."""
+    return next(title for title, names in WORKFLOW.items() if name in names)
+
+
+def _not_loaded() -> None:
+    raise AssertionError("the verb's module is not loaded")
+
+
 def command_for(words: Sequence[str]) -> Callable[..., Any]:
-    """Return the command for a command line: with the verb that it names, else with all verbs."""
+    """Return the command for a command line: with the verb that it names, else with the outlines of all verbs."""
     first = next((word for word in words if not word.startswith("-")), "")
-    command = load([first] if first in NAMES else NAMES)
-    if first in NAMES and first != "config" and not _asks_for_help(words) and find_paths():
+    if first not in NAMES:
+        return everywhere(outline())
+    command = load([first])
+    if first != "config" and not _asks_for_help(words) and find_paths():
         from gavotte.cli.settings.applying import apply_settings
 
         apply_settings(command, words, NAMES)
