@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import pkgutil
 import re
 import subprocess
@@ -16,6 +17,7 @@ from tests.builders import app, network
 from tests.front_doors import SOURCES, defined, documented, exported, shown
 
 import gavotte
+from gavotte.place import Question, explain
 from gavotte.tables import Tabular
 
 ROOT = Path(__file__).parents[1]
@@ -96,6 +98,30 @@ def test_all_is_there_on_first_use() -> None:
         _ = gavotte.nothing
 
 
+def test_each_module_with_a_function_of_its_name_is_a_verb() -> None:
+    rooms = [name for name in gavotte.__all__ if name not in gavotte._DOORS and name in gavotte._ROOMS]
+    verbs = {room for room in rooms if inspect.isfunction(getattr(getattr(gavotte, room), room, None))}
+    assert verbs == gavotte._VERBS
+    assert {room for room in rooms if callable(getattr(gavotte, room))} == verbs
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import gavotte",
+        "import gavotte; import gavotte.model",
+        "import gavotte.model.constant",
+        "from gavotte.model import METHODS; import gavotte",
+    ],
+)
+def test_a_verb_is_called_and_is_a_module_however_it_was_loaded(line: str) -> None:
+    script = (
+        f"{line}\nimport inspect\nprint(*inspect.signature(gavotte.model).parameters)\nprint(gavotte.model.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "history method sharing seed constant\ngavotte.model\n"
+
+
 def test_importing_it_loads_nothing_heavy() -> None:
     heavy = "{'numpy', 'pydantic', 'grpc', 'pandas', 'matplotlib'} & set(sys.modules)"
     done = subprocess.run(
@@ -113,8 +139,8 @@ def test_results_turn_into_numpy_and_pandas() -> None:
     )
     assert np.isnan(cloud.to_numpy("excess")).all()
     assert np.array_equal(job.to_numpy(), [[0, 15], [20, 0]])
-    placed = gavotte.place.place(cloud, [job], "greedy")
-    explained = gavotte.place.explain(gavotte.place.Question(cloud, [job]), placed)
+    placed = gavotte.place(cloud, [job], "greedy")
+    explained = explain(Question(cloud, [job]), placed)
     tables: list[tuple[Tabular, list[str]]] = [
         (cloud, ["source", "target", "rate_bps", "latency_s"]),
         (job, ["source", "target", "bytes", "phase"]),

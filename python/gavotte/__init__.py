@@ -1,46 +1,42 @@
 """Gavotte makes distributed applications faster on a network their owner can neither see nor control.
 
 This package can do everything that the command line can. `import gavotte` gives the nouns with their readers and
-writers, and the rooms, each with a function of the verb's name:
+writers, and the verbs:
 
-    network = gavotte.model.model(gavotte.read_history("cloud.npz"))
-    placement = gavotte.place.place(network, [gavotte.read_app("sort.app.toml")])
+    network = gavotte.model(gavotte.read_history("cloud.npz"))
+    placement = gavotte.place(network, [gavotte.read_app("sort.app.toml")])
     gavotte.write_placement("sort.placement.json", placement)
 
-Everything is loaded on first use. `make docs` builds a page for each room.
+A verb is also a module, with the types that it needs: `from gavotte.place import Question`. Everything is loaded on
+first use. `make docs` builds a page for each module.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gavotte.formats.nouns import NOUNS
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from gavotte import (
         collective,
-        compare,
-        demo,
-        export,
         guarantee,
         hosts,
         lab,
-        launch,
         mapping,
-        measure,
-        model,
         mpi,
-        place,
-        profile,
-        report,
-        run,
-        simulate,
         store,
         transfer,
-        watch,
     )
+    from gavotte.compare import compare
+    from gavotte.demo import demo
     from gavotte.errors import AgentError, FormatError, GavotteError, InfeasibleError
+    from gavotte.export import export
     from gavotte.formats.app import App, read_app, write_app
     from gavotte.formats.campaign import Campaign, read_campaign
     from gavotte.formats.collective import Collective, read_collective, write_collective
@@ -51,7 +47,16 @@ if TYPE_CHECKING:
     from gavotte.formats.placement import Placement, read_placement, write_placement
     from gavotte.formats.record import Record, read_records, write_records
     from gavotte.formats.topology import Topology, read_topology
+    from gavotte.launch import launch
+    from gavotte.measure import measure
+    from gavotte.model import model
+    from gavotte.place import place
+    from gavotte.profile import profile
+    from gavotte.report import report
+    from gavotte.run import run
+    from gavotte.simulate import simulate
     from gavotte.transfer import broadcast
+    from gavotte.watch import watch
 
 __all__ = [
     "AgentError",
@@ -111,6 +116,10 @@ __all__ = [
 
 _DOORS = {"broadcast": "transfer"}
 """Functions whose room has another name: function to room."""
+_VERBS = frozenset(
+    "compare demo export launch measure model place profile report run simulate watch".split()  # noqa: SIM905
+)
+"""Modules that have a function of their own name."""
 _ROOMS = [name for name in __all__ if name.isalpha() and name.islower() and name not in _DOORS]
 _MODULES = {noun.lower() for noun in NOUNS}
 
@@ -126,6 +135,35 @@ def __getattr__(name: str) -> Any:
     noun = name.rpartition("_")[2].lower().removesuffix("s")
     module = f"gavotte.formats.{noun}" if noun in _MODULES else "gavotte.errors"
     return getattr(import_module(module), name)
+
+
+class _Verb(ModuleType):
+    """A module that is called as its function of the same name: `gavotte.place(...)` is `gavotte.place.place(...)`."""
+
+    @property
+    def _function(self) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])
+
+    @property
+    def __signature__(self) -> Signature:
+        from inspect import signature
+
+        return signature(self._function)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._function(*arguments, **options)
+
+
+class _Package(ModuleType):
+    """This package. Python sets a module as an attribute of its package when it has loaded it, in whatever way."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _VERBS and isinstance(value, ModuleType):
+            value.__class__ = _Verb
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
