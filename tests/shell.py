@@ -61,20 +61,31 @@ def one_line_of_error(words: Sequence[str], message: str) -> bool:
     return errors == 1
 
 
-def until(happened: Callable[[], object], deadline_s: float = 30.0) -> None:
-    """Wait for an event that must come; a machine that others load may take its time."""
+def until(
+    happened: Callable[[], object], deadline_s: float = 30.0, instead: Callable[[], object] = lambda: ""
+) -> None:
+    """Wait for an event that must come; a machine that others load may take its time.
+
+    Args:
+        happened: whether it has come.
+        deadline_s: most seconds to wait.
+        instead: what to show if it does not come.
+    """
     end = time.monotonic() + deadline_s
     while not happened():
-        assert time.monotonic() < end, "it never came to that"
+        assert time.monotonic() < end, f"it never came to that {instead()}".rstrip()
         time.sleep(0.02)
 
 
 def processes_of(mark: object) -> dict[int, str]:
-    """Living processes, except this one, with a text in their environment: number to command line."""
+    """Living processes with a text in their environment: number to command line.
+
+    This process, and the one that forks itself for commands, are left out: a test may have started that one.
+    """
     values = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             with suppress(OSError):
                 if str(mark).encode() in (folder / "environ").read_bytes():
                     values[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
-    return values
+    return {number: line for number, line in values.items() if "tests.forking" not in line}

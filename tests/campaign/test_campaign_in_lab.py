@@ -238,7 +238,7 @@ def test_killed_ten_times_it_has_exactly_its_samples(tmp_path: Path, monkeypatch
     assert again.returncode == 0
     assert "0 samples taken, 12 already present" in again.stderr
     # Nothing of the killed runs is left.
-    until(lambda: not processes_of(runtime))
+    until(lambda: not processes_of(runtime), instead=lambda: processes_of(runtime))
     assert [entry.name for entry in runtime.iterdir() if entry.is_dir()] == []
     shutil.rmtree(runtime)
 

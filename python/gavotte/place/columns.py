@@ -42,7 +42,9 @@ class _Tasks:
 
 
 @dataclass(frozen=True)
-class _Transfers:
+class Transfers:
+    """Transfers between different tasks, or hosts: indices of source and target, bytes and phase, each (F,)."""
+
     source: _Indices
     target: _Indices
     bytes: _Bytes
@@ -65,6 +67,7 @@ class Instance:
         tasks: J task keys.
         hosts: N host names.
         network: the compiled network.
+        transfers: transfers between different tasks, whose indices are those in `tasks`.
         loads: transfers of running applications: source host, target host, bytes, phase.
         phases: the phases that occur, ascending.
         even: builds the same problem with equal rates on all hosts; its solution groups tasks, as a starting point.
@@ -77,6 +80,7 @@ class Instance:
     tasks: list[str]
     hosts: list[str]
     network: _core.Network
+    transfers: Transfers
     loads: list[tuple[int, int, int, int]]
     phases: list[int]
     even: Callable[[], _core.Problem]
@@ -141,6 +145,7 @@ def build_instance(
         tasks=names,
         hosts=network.names,
         network=compiled,
+        transfers=transfers,
         loads=rows,
         even=even,
         over=over,
@@ -206,7 +211,7 @@ def _tasks(
     )
 
 
-def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> _Transfers:
+def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> Transfers:
     rows = []
     for app in apps:
         at = {task.name: task_at[task_key(app, task.name, apps)] for task in app.task}
@@ -218,8 +223,8 @@ def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> _Transfers:
     return _columns(rows)
 
 
-def _columns(rows: Sequence[tuple[int, int, int, int]]) -> _Transfers:
-    return _Transfers(
+def _columns(rows: Sequence[tuple[int, int, int, int]]) -> Transfers:
+    return Transfers(
         source=np.array([row[0] for row in rows], dtype=np.uint32),
         target=np.array([row[1] for row in rows], dtype=np.uint32),
         bytes=np.array([row[2] for row in rows], dtype=np.uint64),

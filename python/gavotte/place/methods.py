@@ -45,6 +45,10 @@ CUTS_IN_STAGE = 4
 """Seconds of new cuts of a large problem, for each task. A stage starts from them if its search is this many times as
 long."""
 
+FIRST_S_PER_TASK = 4e-5
+"""Seconds that the first placement of a large problem may take in any case, for each task: about twice what it takes.
+Most of that is for cuts. The descent at the end takes a sixth, and shortens a placement by up to a quarter."""
+
 PARTITION_TASKS = 200
 """From this many tasks on, partitioners work from the beginning; with fewer, only if the first stage proves nothing."""
 
@@ -112,6 +116,8 @@ def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
         if attempt.repeatable or not _at_scale(instance):
             return _in_stages(instance, method, attempt, _bound(instance, attempt), partitions)
         first = _first(instance, attempt)
+        if attempt.left_s <= 0:
+            return replace(first, stopped=True, bound_stopped=True)
         with ParallelBound(instance, attempt.left_s, attempt.prove) as bound:
             best = _in_stages(instance, method, attempt, first, partitions)
             stopped = bound.end()
@@ -235,7 +241,8 @@ def _at_scale(instance: Instance) -> bool:
 def _first(instance: Instance, attempt: Attempt) -> Solution:
     """Return the first placement of a large problem, from cuts without a search."""
     attempt.bound_stopped = True  # until the bound is complete
-    return search(instance, attempt, _given(instance, attempt), steps=1, limit_s=max(attempt.left_s, LEAST_S))
+    limit_s = max(attempt.left_s, FIRST_S_PER_TASK * len(instance.tasks))
+    return search(instance, attempt, _given(instance, attempt), steps=1, limit_s=limit_s)
 
 
 def _take(bound: _core.Proven, attempt: Attempt) -> bool:

@@ -18,9 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
@@ -49,7 +51,7 @@ UNKNOWN = (
 
 _DRAWS = 40
 _PAIRS = 400_000
-_TRANSFERS = 400_000
+_TRANSFERS = 100_000
 """Most networks drawn around the measured one, and the most pairs of hosts and transfers in all of them."""
 
 _MOST_DRAWN = 300
@@ -63,6 +65,8 @@ _FEWEST_RANDOM = 3
 _AFTER_S = 2e-5
 _AFTER_SHARE = 0.2
 """Seconds that checks, worth and report take for each transfer, and the largest share of a limit for them."""
+
+_Part = TypeVar("_Part", bound=BaseModel)
 
 _HALF_WIDTH = 1.96
 """Standard deviations on each side of a 95 % interval."""
@@ -177,7 +181,7 @@ def worth(
         saving_s=saving_s,
         least_saving_s=least_saving_s,
         rate_spread=rate_spread(network),
-        skew=skew(apps),
+        skew=skew(instance, apps),
         rate_error=rate_error,
         worthwhile=not reason,
         reason=reason
@@ -218,19 +222,15 @@ def rate_spread(network: Network) -> float:
     return float(np.std(limited) / np.mean(limited)) if limited else 0.0
 
 
-def skew(apps: Sequence[App]) -> float:
+def skew(instance: Instance, apps: Sequence[App]) -> float:
     """Return the share of all bytes, 0 to 1, that the busiest tenth of the ordered task pairs exchange."""
-    sums: dict[tuple[str, str, str], int] = {}
-    pairs = 0
-    for app in apps:
-        pairs += len(app.task) * (len(app.task) - 1)
-        for transfer in app.transfer:
-            if transfer.source != transfer.target:
-                key = (app.name, transfer.source, transfer.target)
-                sums[key] = sums.get(key, 0) + transfer.bytes
-    total = sum(sums.values())
-    most = sorted(sums.values(), reverse=True)[: max(math.ceil(pairs / 10), 1)]
-    return sum(most) / total if total else 0.0
+    transfers = instance.transfers
+    keys = transfers.source.astype(np.int64) * len(instance.tasks) + transfers.target
+    _, pair_of = np.unique(keys, return_inverse=True)
+    sums = np.sort(np.bincount(pair_of, weights=transfers.bytes.astype(np.float64)))[::-1]
+    total = float(sums.sum())
+    most = max(math.ceil(sum(len(app.task) * (len(app.task) - 1) for app in apps) / 10), 1)
+    return float(sums[:most].sum()) / total if total else 0.0
 
 
 def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Sequence[str]) -> str:
@@ -256,18 +256,28 @@ def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Se
 def disturbed(network: Network, error: float, rng: np.random.Generator) -> Network:
     """Return the network with each rate multiplied by a random log-normal factor of this relative error."""
 
-    def off(rate_bps: float | None) -> float | None:
-        return None if rate_bps is None else rate_bps * math.exp(rng.normal(0.0, error))
+    def factors(*shape: int) -> Any:
+        return np.exp(rng.normal(0.0, error, shape)).tolist()
 
-    hosts = [
-        host.model_copy(update={"egress_bps": off(host.egress_bps), "ingress_bps": off(host.ingress_bps)})
-        for host in network.hosts
-    ]
-    groups = [
-        group.model_copy(update={"up_bps": off(group.up_bps), "down_bps": off(group.down_bps)})
-        for group in network.groups
-    ]
-    drawn: dict[str, object] = {"hosts": hosts, "groups": groups}
+    def times(rate_bps: float | None, factor: float) -> float | None:
+        return None if rate_bps is None else rate_bps * factor
+
+    def drawn(parts: Sequence[_Part], *keys: str) -> list[_Part]:
+        return [
+            part.model_copy(
+                update={key: times(getattr(part, key), factor) for key, factor in zip(keys, row, strict=True)}
+            )
+            for part, row in zip(parts, factors(len(parts), len(keys)), strict=True)
+        ]
+
+    hosts = network.hosts
+    changed: dict[str, object] = {
+        "hosts": drawn(hosts, "egress_bps", "ingress_bps"),
+        "groups": drawn(network.groups, "up_bps", "down_bps"),
+    }
     if len(hosts) <= _MOST_DRAWN or not any(host.egress_bps or host.ingress_bps for host in hosts):
-        drawn["rate_bps"] = [[off(rate) for rate in row] for row in network.rate_bps]
-    return network.model_copy(update=drawn)
+        changed["rate_bps"] = [
+            [times(rate, factor) for rate, factor in zip(rates, row, strict=True)]
+            for rates, row in zip(network.rate_bps, factors(len(network.rate_bps), len(hosts)), strict=True)
+        ]
+    return network.model_copy(update=changed)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-import tomli
+import rtoml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
@@ -134,6 +134,16 @@ def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:
     """Parse TOML; a syntax error becomes a `FormatError` with its line and column."""
+    try:
+        return rtoml.loads(text)
+    except ValueError:
+        return _parse_with_positions(text, path)
+
+
+def _parse_with_positions(text: str, path: str) -> dict[str, Any]:
+    """Parse TOML that rtoml refuses: half as fast, with the line and column of a syntax error."""
+    import tomli
+
     try:
         return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
