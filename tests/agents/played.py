@@ -18,7 +18,8 @@ Events = Iterable[tuple[str, pb.ReplayReply | AgentError]]
 def inventory(names: Iterable[str]) -> Inventory:
     """Hosts without agents."""
     hosts = [
-        {"name": name, "address": f"10.0.0.{i}", "agent": "unix:/no.sock"} for i, name in enumerate(names, start=1)
+        {"name": name, "address": f"10.0.{i >> 8}.{i & 255}", "agent": "unix:/no.sock"}
+        for i, name in enumerate(names, start=1)
     ]
     return Inventory.model_validate({"format": "gavotte/hosts/1", "host": hosts})
 

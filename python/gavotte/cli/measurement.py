@@ -19,6 +19,7 @@ from gavotte.terms.labels import shortened
 
 if TYPE_CHECKING:
     from gavotte.measure import Measurement
+    from gavotte.model import Check
 
 
 def document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:
@@ -35,6 +36,7 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
         "findings": standouts_of(history) if history.answered else [],
         "method": method,
         "paths": result.paths,
+        "held_out": held_out_document(history),
         "answered": result.answered,
         "again": result.again,
         "snapshots": history.snapshots,
@@ -86,6 +88,22 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
         "failures": [vars(failure) for failure in result.failures],
         "output": None if output is None else str(output),
     }
+
+
+def _check_of(history: History) -> Check | None:
+    """Return how well the measured pairs predict those that were held out; None if none were, or nothing predicts."""
+    from gavotte.errors import GavotteError
+    from gavotte.model import check_held_out
+
+    with suppress(GavotteError):  # Some host may have no answer at all.
+        return check_held_out(history)
+    return None
+
+
+def held_out_document(history: History) -> dict[str, object] | None:
+    """Return the same as `--json` prints it."""
+    check = _check_of(history)
+    return None if check is None else vars(check) | {"worst": list(check.worst)}
 
 
 def _policed(result: Measurement) -> list[list[str]]:
@@ -146,6 +164,8 @@ def print_result(result: Measurement) -> None:
         f"{result.answered} of {result.paths} paths answered in {result.seconds:.2f} s, "
         f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
     )
+    if (check := _check_of(history)) is not None:
+        note(check.sentence)
     note_fast(history)
     if history.mtu_bytes is not None and (sizes := history.mtu_bytes[history.mtu_bytes > 0]).size:
         least, most = int(sizes.min()), int(sizes.max())

@@ -11,8 +11,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import Self
 
 from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
+from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import MAX_LABEL, Amount, HostName, Key, Label, check_known, check_unique
-from gavotte.tables import Tabular, square
+from gavotte.tables import Tabular, html_matrix, square
 
 if TYPE_CHECKING:
     import numpy as np
@@ -239,6 +240,27 @@ class App(Written, Tabular):
             known(bound.source, f"constraints.max_latency[{index}].source")
             known(bound.target, f"constraints.max_latency[{index}].target")
         return self
+
+    def __repr__(self) -> str:
+        """Return what it is in one line."""
+        from gavotte.formats.parts.rates import format_bytes
+
+        return f"<App {self.name}: {counted(len(self.task), 'task')}, {format_bytes(self.total_bytes)}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return the bytes between tasks as notebooks show them, or for many tasks the first transfers."""
+        from gavotte.formats.parts.rate_matrix import MOST_IN_MATRIX
+        from gavotte.formats.parts.rates import format_bytes
+
+        names = [task.name for task in self.task]
+        if len(names) > MOST_IN_MATRIX:
+            return super()._repr_html_()
+        sums = self.to_numpy().tolist()
+        most = max((size for row in sums for size in row), default=0) or 1
+        cells = [[(format_bytes(size) if size else "", size / most) for size in row] for row in sums]
+        return html_matrix(f"{repr(self).strip('<>')}, row = sender", names, cells)
 
     @property
     def total_bytes(self) -> int:

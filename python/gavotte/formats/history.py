@@ -18,9 +18,10 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.files.kinds import check_kind
 from gavotte.formats.files.reading import OTHER_ENDINGS, parse_json, validate, write_bytes
 from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
+from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.evidence import Evidence
 from gavotte.formats.parts.names import known_as, meant, not_a_host_name
-from gavotte.tables import Tabular
+from gavotte.tables import Tabular, nullable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,7 +51,7 @@ A bucket that was emptied and is measured again too early holds just what came i
 PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss", "idle_s")
 KEYS = {"alpha_s", "beta_Bps", "time_s", "hosts", "hops", "cpus", "memory_bytes", "method"} | {
     *PROOF_ARRAYS, "verdict", "evidence", "hop_addresses", "mtu_bytes", "by_tcp", "several_Bps", "connections",
-    "policed", "ipv6", "unqueued", "unqueued_lost", "sent_bytes",
+    "policed", "ipv6", "unqueued", "unqueued_lost", "sent_bytes", "held_out",
 }  # fmt: skip
 """The arrays of the format. Other arrays of an archive are ignored."""
 
@@ -154,6 +155,8 @@ class History(Tabular):
             once. None with `unqueued`.
         sent_bytes: (n, N, N) bytes that the last probe of each path carried at its rate, NaN = unknown; None = unknown
             for all.
+        held_out: (N, N) 1 for pairs that check what the others predict, else 0, where few pairs were measured to show
+            the rates of all; None = all pairs were to be measured, or chosen ones.
     """
 
     alpha_s: Floats
@@ -176,6 +179,22 @@ class History(Tabular):
     unqueued: Ints | None = None
     unqueued_lost: Ints | None = None
     sent_bytes: Floats | None = None
+    held_out: Ints | None = None
+
+    def __repr__(self) -> str:
+        """Return what it is in one line."""
+        return (
+            f"<History: {counted(self.snapshots, 'snapshot')} of {counted(len(self.hosts), 'host')}, "
+            f"{self.answered} paths measured by {self.method or 'an unknown method'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the newest rates as notebooks show them, or for many hosts the first rows."""
+        from gavotte.formats.parts.rate_matrix import MOST_IN_MATRIX, rate_matrix
+
+        if len(self.hosts) > MOST_IN_MATRIX:
+            return super()._repr_html_()
+        return rate_matrix(repr(self).strip("<>"), self.hosts, nullable(8 * self.beta_Bps[-1]))
 
     @property
     def snapshots(self) -> int:
@@ -263,6 +282,7 @@ class History(Tabular):
             unqueued=None if self.unqueued is None else self.unqueued[pairs],
             unqueued_lost=None if self.unqueued_lost is None else self.unqueued_lost[pairs],
             sent_bytes=None if self.sent_bytes is None else self.sent_bytes[pairs],
+            held_out=None if self.held_out is None else self.held_out[np.ix_(chosen, chosen)],
         )
 
 
@@ -352,7 +372,7 @@ def write_history(path: str | Path, history: History) -> None:
     if history.mtu_bytes is not None:
         arrays["mtu_bytes"] = history.mtu_bytes
     keys = ("ipv6", "by_tcp", "several_Bps", "connections", "policed", "unqueued", "unqueued_lost", "sent_bytes")
-    for key in keys:
+    for key in (*keys, "held_out"):
         if (array := getattr(history, key)) is not None:
             arrays[key] = array
     buffer = io.BytesIO()
@@ -437,6 +457,7 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
         unqueued=unqueued,
         unqueued_lost=unqueued_lost,
         sent_bytes=_sent(arrays, shape, path),
+        held_out=_codes(arrays, "held_out", 2, shape[1:], path),
     )
 
 
@@ -487,7 +508,7 @@ def _sent(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], p
 
 
 def _codes(
-    arrays: Mapping[str, npt.NDArray[Any]], key: str, count: int, shape: tuple[int, int, int], path: str
+    arrays: Mapping[str, npt.NDArray[Any]], key: str, count: int, shape: tuple[int, ...], path: str
 ) -> Ints | None:
     codes = arrays.get(key)
     if codes is None:

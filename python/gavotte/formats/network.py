@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from gavotte.errors import GavotteError
 from gavotte.formats.files.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
+from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import (
     MOST_HOSTS,
     Amount,
@@ -30,7 +31,7 @@ from gavotte.formats.parts.names import (
     known_as,
     unknown_host,
 )
-from gavotte.tables import Tabular, matrix
+from gavotte.tables import Tabular, html_rows, matrix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -231,6 +232,22 @@ class Network(Emitted, Tabular):
                 check_known(group.parent, group_names, field=f"groups[{i}].parent", what="group")
         check_tree("groups", {g.name: g.parent for g in self.groups}, single_root=False)
         return self
+
+    def __repr__(self) -> str:
+        """Return what it is in one line."""
+        groups = f", {counted(len(self.groups), 'group')}" * bool(self.groups)
+        return f"<Network: {counted(len(self.hosts), 'host')}{groups}, {self.sharing}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return the rates of pairs as notebooks show them, or for many hosts those of hosts."""
+        from gavotte.formats.parts.rate_matrix import MOST_IN_MATRIX, rate_matrix
+
+        if not self.any_rate or len(self.hosts) > MOST_IN_MATRIX:
+            rows = [[host.name, host.egress_bps, host.ingress_bps] for host in self.hosts]
+            return html_rows(str(self).strip("<>"), ["host", "egress_bps", "ingress_bps"], rows)
+        return rate_matrix(str(self).strip("<>"), self.names, self.rate_bps)
 
     def pair_bps(self, source: int, target: int) -> float | None:
         """Return the rate of a pair; None = unknown, or no pair has one."""

@@ -13,8 +13,9 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.files.kinds import check_kind
 from gavotte.formats.files.reading import Emitted, check_ending, parse_json, read_text, validate, write_text
+from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import HostName, Label, known_as
-from gavotte.tables import Tabular
+from gavotte.tables import Tabular, html_rows
 
 FORMAT = "gavotte/placement/1"
 
@@ -70,6 +71,25 @@ class Placement(Emitted, Tabular):
     seed: int
     penalty_s: Annotated[Seconds, Field(exclude_if=lambda value: value == 0)] = 0.0
     broken: Annotated[list[str], Field(exclude_if=lambda value: not value)] = []
+
+    def __repr__(self) -> str:
+        """Return what it is in one line."""
+        hosts = len(set(self.assignment.values()))
+        return (
+            f"<Placement by {self.method}: {counted(len(self.assignment), 'task')} on {counted(hosts, 'host')}, "
+            f"{self.completion_s:.4g} s>"
+        )
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return the tasks of each host as notebooks show them."""
+        tasks: dict[str, list[str]] = {}
+        for task, host in self.assignment.items():
+            tasks.setdefault(host, []).append(task)
+        bound = "optimal" if self.optimal else f"at least {self.bound_s:.4g} s" if self.bound_s else "no bound"
+        title = f"{repr(self).strip('<>')} ({bound}); bottleneck: {self.bottleneck}"
+        return html_rows(title, ["host", "tasks"], [[host, ", ".join(each)] for host, each in sorted(tasks.items())])
 
     def spelled_as(self, known: Collection[str]) -> Self:
         """Return the Placement with each host's name in the upper and lower case that `known` uses for the host."""

@@ -200,7 +200,7 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
     question, paths, limits = plan.question, plan.paths, plan.question.limits
     names, seed = paths.names, question.seed
     with ExitStack() as stack:
-        results = Results(question.inventory, paths.method.name, question.count, paths.only)
+        results = Results(question.inventory, paths.method.name, question.count, paths.only, paths.held_out)
         kept = None
         if session.journal is not None:
             kept = stack.enter_context(Journal(session.journal, results, seed=seed, resume=session.resume))
@@ -224,7 +224,7 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
         state = underway.state
         return Measurement(
             history=replace(results.history(), evidence=underway.evidence()),
-            paths=paths.paths,
+            paths=state.plan.paths,
             answered=results.answered(results.count - 1),
             again=underway.again,
             seconds=state.seconds,

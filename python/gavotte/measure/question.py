@@ -14,7 +14,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.plan.cost import CostLimits
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, Method
-from gavotte.measure.plan.path_plan import PathPlan, plan_paths
+from gavotte.measure.plan.path_plan import PathPlan, Scale, plan_paths
 from gavotte.terms import Progress
 
 Enough = Callable[[History], bool]
@@ -38,7 +38,8 @@ class MeasureQuestion:
         known: an earlier Network, whose shared links two probes never fill at once.
         assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement; None =
             it is unknown, and the estimate assumes `ASSUMED_RATE_BPS`.
-        pairs: the only (source, target) pairs to measure; None = all.
+        pairs: the only (source, target) pairs to measure; None = as `scale` says.
+        scale: `pairs` measures all, `structure` few that show the limits of hosts and links, `auto` few of many hosts.
         sharing: whether experiments on shared links will follow, so that the plan has their cost.
         sustain_s: time for which each host then sends without a pause, to see credits that run out; 0 = it does not.
     """
@@ -53,6 +54,7 @@ class MeasureQuestion:
     known: Network | None = None
     assumed_bps: float | None = None
     pairs: Collection[tuple[str, str]] | None = None
+    scale: Scale = "pairs"
     sharing: bool = False
     sustain_s: float = 0.0
 
@@ -99,6 +101,7 @@ class MeasureQuestion:
             known=self.known,
             assumed_bps=ASSUMED_RATE_BPS if self.assumed_bps is None else self.assumed_bps,
             pairs=self.pairs,
+            scale=self.scale,
         )
         return replace(plan, sustain_s=self.sustain_s).within(self.limits)
 

@@ -82,8 +82,8 @@ def find_constant(
         method: one of `METHODS`.
         purpose: one of `PURPOSES`, for `auto`.
         seed: seed of the trials of `auto`.
-        fill: whether to guess pairs that were never measured from their hosts' other pairs (see `filled`); None = only
-            if they are at most `FEW` of all.
+        fill: whether to guess pairs that were never measured from their hosts' other pairs (see `filled`); None = if
+            they are at most `FEW` of all, or if the measurement chose few pairs for that.
 
     Raises:
         GavotteError: for an unknown method, or a pair that was never measured and cannot be guessed.
@@ -103,7 +103,8 @@ def find_constant(
             "directions",
             hint="measure again" if len(names) > size - 2 else f"measure again, or {out}",
         )
-    if never.any() and not (never.sum() <= FEW * off_diagonal.sum() if fill is None else fill):
+    usual = history.held_out is not None or never.sum() <= FEW * off_diagonal.sum()
+    if never.any() and not (usual if fill is None else fill):
         i, j = (int(x) for x in np.argwhere(never)[0])
         raise GavotteError(
             f"{int(never.sum())} of {size * (size - 1)} paths were never measured, "

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gavotte.formats.history import Floats, Ints
 from gavotte.model.estimators import Z95
+from gavotte.terms.hierarchy import MACHINE_HOPS
 
 FOLDS = 4
 POLISHES = 10
@@ -52,7 +53,12 @@ def filled(known: Floats, hops: Ints | None = None, *, seed: int = 0) -> Filled:
     measured = off & np.isfinite(known) & (known > 0)
     logs = np.where(measured, np.log(np.where(measured, known, 1.0)), np.nan)
     part = np.random.default_rng(seed).integers(FOLDS, size=(size, size))
-    forms: dict[str, Callable[[Floats], Floats]] = {"product": _product, "bottleneck": _bottleneck}
+    # What crosses a machine's memory shows no limit of its hosts.
+    near = np.zeros_like(off) if hops is None else hops == MACHINE_HOPS
+    forms: dict[str, Callable[[Floats], Floats]] = {
+        "product": _product,
+        "bottleneck": lambda logs: _bottleneck(np.where(near, np.nan, logs)),
+    }
     if hops is not None and len(np.unique(hops[off])) > 1:
         forms["distance"] = lambda logs: _distance(logs, hops)
     errors: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in forms}

@@ -65,6 +65,7 @@ EXTRA = {
     "unqueued": Extra(0, MOST_PACKETS, "<i4"),
     "unqueued_lost": Extra(0, MOST_PACKETS, "<i4"),
     "sent_bytes": Extra(np.nan, MOST_SENT_BYTES, "<f8"),
+    "held_out": Extra(0, 1, "<i4", each=False),
 }
 
 

@@ -20,6 +20,8 @@ from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 ATTEMPTS = 4
+MOST_WITHHELD = 2
+"""Most experiments on one link, and most that do not count because a host was kept from running."""
 
 APART = "its pairs did not send at the same time"
 
@@ -54,6 +56,7 @@ class Crowding:
         self._found: defaultdict[int, list[_Run]] = defaultdict(list)
         self._lost: defaultdict[int, list[float]] = defaultdict(list)
         self._tried: defaultdict[int, int] = defaultdict(int)
+        self._withheld: defaultdict[int, int] = defaultdict(int)
         self._free: set[int] = set()
 
     def fill(
@@ -144,6 +147,9 @@ class Crowding:
                         record = self._evidence(run, rate)
                         if record.verdict == "unknown" and run[1].gap:
                             # The sum shows a host that was kept from running, not the link.
+                            if self._withheld[trial.link] < MOST_WITHHELD:
+                                self._withheld[trial.link] += 1
+                                self._tried[trial.link] -= 1
                             continue
                         results[trial.link] = record
                         self._found[trial.link].append(run)

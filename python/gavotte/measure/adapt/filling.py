@@ -61,11 +61,7 @@ class Filling:
         """
         if not np.isfinite(rate).any():
             return False
-        usual = float(np.nanmedian(rate))
-        rate = rate.copy()
-        for i, j in np.argwhere(np.isnan(rate)):
-            rate[i, j] = self._concurrency.reached_bps((int(i), int(j))) or usual
-        np.fill_diagonal(rate, np.nan)
+        rate = self.expected(rate)
         results = yield from self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
         if results is None:
             return False
@@ -73,6 +69,14 @@ class Filling:
             if not (sure and record.verdict == "unknown"):
                 self._concurrency.settle(link, record.sum_bps, shared=record.verdict != "independent")
         return True
+
+    def expected(self, rate: Floats) -> Floats:
+        """Return the (N, N) rates with those that are unknown as their ends suggest, bit/s."""
+        reached = self._concurrency.reached()
+        guessed = np.where(reached > 0, reached, np.nanmedian(rate))
+        rate = np.where(np.isnan(rate), guessed, rate)
+        np.fill_diagonal(rate, np.nan)
+        return rate
 
     def cross(self, aims: Mapping[str, Sequence[Pair]], rate: Floats, *, spare_bytes: float) -> Steps[None]:
         """Let pairs cross several links at once, and record which links are not full.

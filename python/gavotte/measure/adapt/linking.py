@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from gavotte.formats.history import Floats
 from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.crossing import by_test, untested
@@ -16,6 +17,8 @@ from gavotte.measure.adapt.sending import probe, send_rounds
 from gavotte.measure.adapt.state import State
 from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.opening import opening
+from gavotte.measure.plan.rounds import packed
+from gavotte.measure.plan.sparse import sparse_pairs_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import hierarchy_of
 
@@ -44,13 +47,26 @@ def look(state: State) -> Steps[bool]:
     return state.concurrency.see(tree)
 
 
+def thin_out(state: State) -> list[list[Pair]]:
+    """Choose few pairs by the racks that are known now, and return the rounds of those without a rate."""
+    tree = hierarchy_of(state.plan.names, state.results.lengths) if state.results.lengths is not None else None
+    if tree is not None:
+        state.plan = state.plan.of_pairs(sparse_pairs_of(tree, state.here(), seed=state.plan.seed))
+    state.results.only, state.results.held_out = state.plan.only, state.plan.held_out
+    todo = state.plan.rounds(state.number, state.here(), state.known)
+    state.total = state.done + state.plan.count * sum(map(len, todo))
+    return todo
+
+
 def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[Pair]], list[Pair]]]:
     """Let pairs cross links together.
 
     Returns:
-        the remaining rounds, and the pairs that carried less than alone or are not known alone.
+        the remaining rounds, and the pairs that carried less than alone or are not known alone. If few pairs show the
+        rates of all, these are just enough to cross each link on which any of them was.
     """
-    first = state.opening = opening(todo, state.concurrency)
+    crossing = state.plan.crossing
+    first = state.opening = opening([*todo, *packed(sorted(crossing), {})], state.concurrency)
     state.crossed = []
     state.readings |= yield from probe(state, first.ends)
     slowed: list[Pair] = []
@@ -75,7 +91,21 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
         streamed += state.streams.waiting([pairs])
         state.check()
     state.readings |= yield from probe(state, streamed)
-    return first.rest, slowed
+    if not state.plan.sparse:
+        return first.rest, slowed
+    rest = [left for pairs in first.rest if (left := [pair for pair in pairs if pair not in crossing])]
+    return rest, _one_of_each_link(state, slowed)
+
+
+def _one_of_each_link(state: State, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the first pairs that cross all links which any of the pairs crosses."""
+    crossed = set[str]()
+    few = []
+    for pair in pairs:
+        if not crossed.issuperset(links := state.concurrency.links(pair)):
+            crossed |= links
+            few.append(pair)
+    return few
 
 
 def fill(state: State, links: Mapping[str, float], *, sure: bool = False) -> Steps[bool]:
@@ -112,19 +142,20 @@ def _test_again(state: State) -> Steps[None]:
     for turn in itertools.count():
         if state.opening is None or (filling := state.filling) is None:
             return
-        links = untested(state.opening, state.crossed, state.rates(), state.plan.method)
+        rates = _rates_alone(state)
+        links = untested(state.opening, state.crossed, rates, state.plan.method)
         state.untested = {
             link: pairs
             for link, pairs in links.items()
             if link not in state.concurrency.full and not filling.crowding.free(link)
         }
         todo = filling.crowding.left(state.untested)
-        if not todo or state.stopped or state.spending.share or state.plan.only is not None:
+        if not todo or state.stopped or state.spending.share or (state.plan.only is not None and not state.plan.sparse):
             return
         state.check()
         if turn == 0:
             for aims in by_test(state.opening, {link: state.untested[link] for link in todo}):
-                yield from filling.cross(aims, state.rates(), spare_bytes=state.spare_bytes())
+                yield from filling.cross(aims, rates, spare_bytes=state.spare_bytes())
                 state.check()
         elif not (yield from fill(state, dict.fromkeys(todo, math.inf), sure=True)):
             return
@@ -139,9 +170,19 @@ def shared(state: State) -> dict[str, float]:
     }
 
 
+def _rates_alone(state: State) -> Floats:
+    """Return the (N, N) rates of pairs alone, bit/s; NaN = unknown.
+
+    If few pairs show the rates of all, most that cross a link together were never measured alone.
+    """
+    if state.filling is None or not state.plan.sparse:
+        return state.rates()
+    return state.filling.expected(state.rates())
+
+
 def evidence(state: State) -> tuple[Evidence, ...]:
     """Return the results of the experiments on shared links, including those without a result."""
     if state.filling is None:
         return ()
-    rate, crowding = state.rates(), state.filling.crowding
+    rate, crowding = _rates_alone(state), state.filling.crowding
     return (*crowding.records(rate), *(crowding.untold(*each, rate) for each in state.untested.items()))

@@ -20,6 +20,10 @@ from gavotte.terms.credit import FALLS
 
 logger = logging.getLogger(__name__)
 
+SLIGHTLY = 0.05
+"""If few pairs show the rates of all, one that falls short of its ends by less is not repeated: its hosts' limits come
+from their fastest pairs."""
+
 AGAIN = 3
 """Most times that a doubtful path is measured again; more than once only while it has no rate."""
 
@@ -34,12 +38,19 @@ def doubts(state: State) -> list[Pair]:
             break
         if not here.issuperset(pair) or not state.concurrency.doubtful(pair, reading):
             continue
-        if state.shows_host(pair):
+        if state.shows_host(pair) or pair in state.plan.crossing:
+            continue
+        if _hardly_short(state, pair, reading.rate_bps):
             continue
         known = state.results.paths.get((state.number, *pair))
         if state.looked[pair] < (AGAIN if known is None or not known.answered else 1):
             pairs.append(pair)
     return pairs
+
+
+def _hardly_short(state: State, pair: Pair, rate_bps: float) -> bool:
+    """Return whether a rate is not worth another probe, because few pairs show the rates of all; see `SLIGHTLY`."""
+    return state.plan.sparse and rate_bps >= (1 - SLIGHTLY) * state.concurrency.reached_bps(pair)
 
 
 def repeat(state: State, pairs: Sequence[Pair], *, full: float = 1.0) -> Steps[bool]:
@@ -87,7 +98,10 @@ def repeat_withheld(state: State) -> Steps[None]:
         pairs = [
             (i, j)
             for (at, i, j) in state.results.paths
-            if at == state.number and state.shows_host((i, j)) and state.affords((i, j))
+            if at == state.number
+            and state.shows_host((i, j))
+            and state.affords((i, j))
+            and not _hardly_short(state, (i, j), state.results.paths[at, i, j].reading.goodput_bps)
         ]
         for lone in state.concurrency.apart([pair for pair in pairs if state.here().issuperset(pair)], {}):
             state.check()

@@ -147,6 +147,7 @@ class Results:
         method: name of the method.
         count: number of requested snapshots.
         only: the requested pairs; None = all.
+        held_out: those of them that check what the others predict.
         paths: answers; later ones replace earlier ones of the same path.
         times_s: Unix time at which each snapshot began.
         lengths: (N, N) path lengths counted in advance, 0 = unknown; None = not counted.
@@ -156,6 +157,7 @@ class Results:
     method: str
     count: int
     only: frozenset[Pair] | None = None
+    held_out: frozenset[Pair] = frozenset()
     paths: dict[tuple[int, int, int], PathResult] = field(default_factory=dict)
     times_s: dict[int, float] = field(default_factory=dict)
     lengths: Ints | None = None
@@ -247,7 +249,16 @@ class Results:
             unqueued=unqueued if lost.any() else None,
             unqueued_lost=lost if lost.any() else None,
             sent_bytes=sent if np.isfinite(sent).any() else None,
+            held_out=_marked(size, self.held_out) if self.held_out else None,
         )
+
+
+def _marked(size: int, pairs: Collection[Pair]) -> Ints:
+    """Return (N, N): 1 for each of these pairs, else 0."""
+    marked = np.zeros((size, size), dtype=np.int64)
+    for pair in pairs:
+        marked[pair] = 1
+    return marked
 
 
 def _finite(value: float) -> float:

@@ -175,9 +175,10 @@ class State:
         )
 
     def take(self, pair: Pair, result: PathResult) -> None:
-        """Record the answer of one probe of the snapshot."""
-        self.results.add(self.number, *pair, result)
-        if result.answered:
-            self.effects.append(Keep(self.number, pair, result))
+        """Record the answer of one probe of the snapshot, except for those that only show which links limit."""
+        if pair not in self.plan.crossing:
+            self.results.add(self.number, *pair, result)
+            if result.answered:
+                self.effects.append(Keep(self.number, pair, result))
         self.done += 1
         self.effects.append(Report(self.done, self.total))

@@ -21,7 +21,7 @@ from gavotte.measure.adapt.by_tcp import fall_back, take_shares, widen
 from gavotte.measure.adapt.credits import keep_credits
 from gavotte.measure.adapt.crossing import FULL
 from gavotte.measure.adapt.events import Event, Instruction, Judge, Judged, Rejoin, Started, Steps, Wait
-from gavotte.measure.adapt.linking import confirm, cross_links, evidence, look, shared
+from gavotte.measure.adapt.linking import confirm, cross_links, evidence, look, shared, thin_out
 from gavotte.measure.adapt.repeating import doubts, repeat, repeat_outliers, repeat_withheld, replace_spent
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.sending import probe
@@ -164,10 +164,14 @@ def _snapshot(state: State) -> Steps[None]:
     """Take a snapshot in which doubtful paths are measured again."""
     todo = _remaining(state)
     state.traffic, state.busy = Busy(state.method), []
-    if state.filling is None and len(state.here()) > 2 and todo and (yield from look(state)) and not state.plan.links:
-        # Links that may be shared: first pairs cross them together, then one by one.
-        todo, slowed = yield from cross_links(state, todo)
-        yield from repeat(state, slowed, full=FULL)
+    if state.filling is None and len(state.here()) > 2 and todo:
+        shareable = yield from look(state)
+        if state.plan.sparse:
+            todo = thin_out(state)
+        if shareable and not state.plan.links:
+            # Links that may be shared: first pairs cross them together, then one by one.
+            todo, slowed = yield from cross_links(state, todo)
+            yield from repeat(state, slowed, full=FULL)
     yield from _in_parts(state, state.laid(todo))
     yield from repeat_withheld(state)
     while not state.stopped and (pairs := doubts(state)):
@@ -186,7 +190,7 @@ def _snapshot(state: State) -> Steps[None]:
     state.doubtful = [
         pair
         for pair, reading in state.readings.items()
-        if not state.shows_host(pair) and state.concurrency.doubtful(pair, reading)
+        if not (state.shows_host(pair) or pair in state.plan.crossing) and state.concurrency.doubtful(pair, reading)
     ]
     yield from confirm(state)
 

@@ -16,6 +16,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from gavotte.formats.history import Floats
 from gavotte.measure.plan.rounds import Links
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy, Link
@@ -209,6 +212,16 @@ class Concurrency:
         if self.mates(pair):
             return 0.0
         return min(self._out.most_bps[pair[0]], self._into.most_bps[pair[1]])
+
+    def reached(self) -> Floats:
+        """Return the (N, N) `reached_bps` of all pairs, and at most what the full links on their way carry."""
+        machine = np.array(self._machine)
+        reached = np.minimum(np.array(self._out.most_bps)[:, None], np.array(self._into.most_bps)[None, :])
+        for link, room_bps in self.full.items():
+            if room_bps > 0 and link in self._ends:
+                crossing = np.ix_(sorted(self._ends[link].sources), sorted(self._ends[link].targets))
+                reached[crossing] = np.minimum(reached[crossing], room_bps / ROOM)
+        return np.where(machine[:, None] == machine[None, :], 0.0, reached)
 
     def wants_bps(self, pair: Pair) -> float:
         """Return a pair's highest rate alone, from the limits of its ends; infinite if they are unknown."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
+from typing import Literal
 
 from gavotte.agents import Budget
 from gavotte.agents import agent_pb2 as pb
@@ -26,10 +27,18 @@ from gavotte.measure.plan.opening import PAUSE_S, Opening, opening
 from gavotte.measure.plan.round_trips import MOST_TRIPS, PROBE_TRIPS, RoundTrips
 from gavotte.measure.plan.rounds import Links, apart, directed_rounds, packed
 from gavotte.measure.plan.shared_links import crossed, groups_of, narrow_links, shared_links, untold
+from gavotte.measure.plan.sparse import SparsePairs, sparse_pairs
 from gavotte.terms import Pair
 
 SLOW_BPS = 10e6
 """Rate down to which an unknown path may fall before it is given up."""
+
+Scale = Literal["auto", "pairs", "structure"]
+SCALES: tuple[Scale, ...] = ("auto", "pairs", "structure")
+"""How many pairs a measurement probes: all, or few that show the limits of hosts and links (see `sparse`)."""
+
+MOST_PAIRED = 24
+"""Most hosts of which `auto` measures all pairs."""
 
 MOST_LAID = 20
 """Snapshots whose rounds are computed in advance. Further ones are assumed to be like these."""
@@ -67,6 +76,9 @@ class PathPlan:
         links: known shared links; two probes never meet on one.
         narrow: those of them that a single pair fills. No probe on one meets another that goes the other way.
         only: the pairs to measure; None = all.
+        scale: one of `SCALES`.
+        crossing: pairs that are not measured alone, but cross links together with others, to show which links limit.
+        held_out: pairs of `only` that check what the others predict.
         rates: known rates of pairs, bit/s.
         assumed_bps: rate assumed for the others.
         round_trips_s: known round trips of pairs, in seconds.
@@ -83,6 +95,9 @@ class PathPlan:
     links: Links = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
     only: frozenset[Pair] | None = None
+    scale: Scale = "pairs"
+    crossing: frozenset[Pair] = frozenset()
+    held_out: frozenset[Pair] = frozenset()
     rates: Mapping[Pair, float] = field(default_factory=dict)
     assumed_bps: float = ASSUMED_RATE_BPS
     round_trips_s: Mapping[Pair, float] = field(default_factory=dict)
@@ -104,6 +119,15 @@ class PathPlan:
         laid = min(self.count, MOST_LAID if self.links or self.only else 1)
         rounds = len(self.first) + sum(len(self.rounds(k, range(len(self.names)))) for k in range(1, laid))
         return self.count / laid * rounds
+
+    @property
+    def sparse(self) -> bool:
+        """Whether few pairs show the rates of all."""
+        return self.scale == "structure" or (self.scale == "auto" and len(self.names) > MOST_PAIRED)
+
+    def of_pairs(self, pairs: SparsePairs) -> PathPlan:
+        """Return the same plan for these pairs."""
+        return replace(self, only=pairs.shown | pairs.held_out, crossing=pairs.crossing, held_out=pairs.held_out)
 
     @property
     def paths(self) -> int:
@@ -366,7 +390,11 @@ class PathPlan:
         only = self.only
         if only is not None:
             only = frozenset((here[i], here[j]) for i, j in only if i in here and j in here)
-        return replace(self, names=tuple(names), only=only)
+        crossing, held_out = (
+            frozenset((here[i], here[j]) for i, j in pairs if i in here and j in here)
+            for pairs in (self.crossing, self.held_out)
+        )
+        return replace(self, names=tuple(names), only=only, crossing=crossing, held_out=held_out)
 
     def budget(self, limits: CostLimits) -> Budget:
         """Return what each agent may spend: enough to measure every path twice, within its share of the limits."""
@@ -404,6 +432,7 @@ def plan_paths(
     known: Network | None = None,
     assumed_bps: float = ASSUMED_RATE_BPS,
     pairs: Collection[tuple[str, str]] | None = None,
+    scale: Scale = "pairs",
 ) -> PathPlan:
     """Plan how paths are measured.
 
@@ -416,10 +445,15 @@ def plan_paths(
         known: an earlier Network, whose shared links two probes never fill at once.
         assumed_bps: rate to assume for paths that no Network covers, for the estimate.
         pairs: the only (source, target) pairs to measure; None = all.
+        scale: one of `SCALES`; only `pairs` if pairs are given.
 
     Raises:
         GavotteError: for a bad argument, or fewer than two hosts.
     """
+    if scale not in SCALES:
+        raise GavotteError(f"unknown scale `{scale}`", hint=f"use one of {', '.join(SCALES)}")
+    if scale == "structure" and pairs is not None:
+        raise GavotteError("the scale `structure` chooses pairs itself", hint="name no pairs")
     if isinstance(method, str) and method not in METHODS:
         raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
     if count < 1:
@@ -431,7 +465,7 @@ def plan_paths(
     if len(names) < 2:
         raise GavotteError("a single host has no path to measure", hint="use at least two hosts")
     links = shared_links(known, names) if known is not None else {}
-    return PathPlan(
+    plan = PathPlan(
         names=tuple(names),
         method=METHODS[method] if isinstance(method, str) else method,
         count=count,
@@ -440,12 +474,26 @@ def plan_paths(
         links=links,
         narrow=frozenset() if known is None else narrow_links(known),
         only=None if pairs is None else _indices(pairs, names),
+        scale="pairs" if pairs is not None else scale,
         rates={} if known is None else _rates(known, names),
         assumed_bps=assumed_bps,
         round_trips_s={} if known is None else _round_trips_s(known, names),
         groups=None if known is None else groups_of(known, names),
         untold=() if known is None else untold(known, names),
     )
+    if not plan.sparse:
+        return plan
+    # The racks may show only later. Until then, as many other pairs stand for those that will be chosen.
+    racks = [] if known is None else _racks(known, names)
+    return plan.of_pairs(sparse_pairs(range(len(names)), racks, seed=seed))
+
+
+def _racks(network: Network, names: Sequence[str]) -> list[list[int]]:
+    """Return the hosts of each innermost group of an earlier Network."""
+    at = {name: i for i, name in enumerate(names)}
+    parents = {group.parent for group in network.groups}
+    inner = [group for group in network.groups if group.name not in parents]
+    return [hosts for group in inner if (hosts := [at[name] for name in group.members if name in at])]
 
 
 def _rates(network: Network, names: Sequence[str]) -> dict[Pair, float]:

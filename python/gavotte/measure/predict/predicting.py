@@ -118,7 +118,7 @@ def predict_cost(plan: PathPlan, pilot: Pilot, limits: CostLimits | None = None,
 def _play(plan: PathPlan, pilot: Pilot, limits: CostLimits, most: Most | None) -> tuple[int, float]:
     """Return the bytes and seconds of some snapshots, one right after the other."""
     agents = PlayedAgents(plan.method, pilot, seed=plan.seed)
-    results = Results(pilot.inventory, plan.method.name, plan.count, plan.only)
+    results = Results(pilot.inventory, plan.method.name, plan.count, plan.only, plan.held_out)
     underway = Underway(replace(plan, every_s=0.0), limits, results, most=most)
     Runner(underway, agents).run()
     return underway.bytes_sent, agents.seconds

@@ -1,0 +1,112 @@
+"""Check a Network that was learned from few pairs by other pairs, which were held out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gavotte.formats.history import History
+from gavotte.model.constant import find_constant, model
+from gavotte.tables import matrix
+
+OFF = 0.05
+"""Relative error from which on a pair counts as off."""
+
+CONFIDENCE = 0.95
+
+BISECTIONS = 60
+
+
+@dataclass(frozen=True)
+class Check:
+    """How well few pairs predict pairs that were held out.
+
+    Attributes:
+        pairs: number of held-out pairs.
+        off: number of those that are off by more than `OFF`.
+        most_share: largest share of all pairs, 0 to 1, that may be off, with 95 % confidence.
+        typical_error: median relative error.
+        worst: the pair with the largest error.
+        worst_error: its relative error; above 0 = it is faster than predicted.
+    """
+
+    pairs: int
+    off: int
+    most_share: float
+    typical_error: float
+    worst: tuple[str, str]
+    worst_error: float
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        rest = f"; {self.worst[0]} to {self.worst[1]} is off by {100 * self.worst_error:+.0f} %" if self.off else ""
+        return (
+            f"at most {100 * self.most_share:.1f} % of the pairs are off by more than {100 * OFF:.0f} % "
+            f"(95 % confidence): {self.off} of {self.pairs} held-out pairs were{rest}"
+        )
+
+
+def check_held_out(history: History) -> Check | None:
+    """Predict the held-out pairs from all others, and compare; None if no pair was held out.
+
+    Raises:
+        GavotteError: when the other pairs predict nothing.
+    """
+    if history.held_out is None:
+        return None
+    held_out = history.held_out > 0
+    shown = np.where(held_out, np.nan, history.beta_Bps)
+    several = None if history.several_Bps is None else np.where(held_out, np.nan, history.several_Bps)
+    connections = None if history.connections is None else np.where(held_out, 0, history.connections)
+    rest = replace(history, beta_Bps=shown, several_Bps=several, connections=connections)
+    predicted_bps = matrix(model(rest, constant=find_constant(rest, method="last", fill=True)).rate_bps)
+    measured_bps = 8 * history.beta_Bps[-1]
+    compared = held_out & np.isfinite(measured_bps) & np.isfinite(predicted_bps)
+    if not compared.any():
+        return None
+    errors = measured_bps[compared] / predicted_bps[compared] - 1
+    worst = int(np.argmax(np.abs(errors)))
+    i, j = (int(each) for each in np.argwhere(compared)[worst])
+    off = int((np.abs(errors) > OFF).sum())
+    return Check(
+        pairs=len(errors),
+        off=off,
+        most_share=most_share(off, len(errors)),
+        typical_error=float(np.median(np.abs(errors))),
+        worst=(history.hosts[i], history.hosts[j]),
+        worst_error=float(errors[worst]),
+    )
+
+
+def most_share(hits: int, trials: int) -> float:
+    """Return the upper end of the one-sided 95 % interval of a share (Clopper and Pearson 1934).
+
+    It is the share with which as few hits as these have a chance of 5 %.
+    """
+    if hits >= trials:
+        return 1.0
+    low, high = hits / trials, 1.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        if _at_most(hits, trials, middle) > 1 - CONFIDENCE:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _at_most(hits: int, trials: int, share: float) -> float:
+    """Return the chance of at most `hits` hits in as many trials."""
+    whole = math.lgamma(trials + 1)
+    terms = (
+        whole
+        - math.lgamma(each + 1)
+        - math.lgamma(trials - each + 1)
+        + each * math.log(share)
+        + (trials - each) * math.log1p(-share)
+        for each in range(hits + 1)
+    )
+    return sum(math.exp(term) for term in terms)
