@@ -61,9 +61,7 @@ def one_line_of_error(words: Sequence[str], message: str) -> bool:
     return errors == 1
 
 
-def until(
-    happened: Callable[[], object], deadline_s: float = 30.0, instead: Callable[[], object] = lambda: ""
-) -> None:
+def until(happened: Callable[[], object], deadline_s: float = 30.0, instead: Callable[[], object] = lambda: "") -> None:
     """Wait for an event that must come; a machine that others load may take its time.
 
     Args:

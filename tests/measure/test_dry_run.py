@@ -151,7 +151,7 @@ def test_slower_paths_are_said_to_take_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pairs", [None, [("h0", "h1"), ("h0", "h2"), ("h3", "h1")]])
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_admitted_budget_suffices(method: str, pairs: list[tuple[str, str]] | None, count: int) -> None:
-    planned = plan_paths(NAMES, method, count=count, pairs=pairs)
+    planned = plan_paths(NAMES, method, count=count, pairs=pairs or "pairs")
     limits = CostLimits(bytes=planned.cost().bytes)
     todo = planned.within(limits)
     share = todo.budget(limits).max_bytes

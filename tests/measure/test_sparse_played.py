@@ -98,14 +98,11 @@ def test_missing_hosts_cost_no_others() -> None:
 
 def test_the_scale_auto_measures_all_pairs_of_few_hosts() -> None:
     few, many = ([f"h{i}" for i in range(size)] for size in (MOST_PAIRED, MOST_PAIRED + 1))
-    assert plan_paths(few, scale="auto").only is None
-    assert plan_paths(many, scale="auto").held_out
+    assert plan_paths(few, pairs="auto").only is None
+    assert plan_paths(many, pairs="auto").held_out
     assert plan_paths(many).only is None
-    assert plan_paths(many, scale="auto", pairs=[("h0", "h1")]).only == frozenset({(0, 1)})
-    with pytest.raises(GavotteError, match="chooses pairs itself"):
-        plan_paths(many, scale="structure", pairs=[("h0", "h1")])
     with pytest.raises(GavotteError, match="unknown scale `all`"):
-        plan_paths(many, scale="all")  # type: ignore[arg-type]
+        plan_paths(many, pairs="all")  # type: ignore[arg-type]
 
 
 def test_a_file_keeps_which_pairs_were_held_out(tmp_path_factory: pytest.TempPathFactory) -> None:

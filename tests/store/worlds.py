@@ -73,6 +73,7 @@ def whole_world(hosts: tuple[str, ...] = ("a", "b", "c"), times: tuple[float, ..
         unqueued=rng.integers(500, 1000, shape),
         unqueued_lost=rng.integers(0, 500, shape),
         sent_bytes=np.where(rng.random(shape) < 0.5, np.nan, 1e6),
+        held_out=rng.integers(0, 2, size=shape[1:]),
         hop_addresses=rng.choice(["", "10.0.0.1", "fd00::1:2"], (*shape[1:], 3)),
         evidence=(together,),
     )

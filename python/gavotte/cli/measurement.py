@@ -19,7 +19,7 @@ from gavotte.terms.labels import shortened
 
 if TYPE_CHECKING:
     from gavotte.measure import Measurement
-    from gavotte.model import Check
+    from gavotte.model import HeldOutCheck
 
 
 def document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:
@@ -90,7 +90,7 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
     }
 
 
-def _check_of(history: History) -> Check | None:
+def _check_of(history: History) -> HeldOutCheck | None:
     """Return how well the measured pairs predict those that were held out; None if none were, or nothing predicts."""
     from gavotte.errors import GavotteError
     from gavotte.model import check_held_out

@@ -155,8 +155,8 @@ class History(Tabular):
             once. None with `unqueued`.
         sent_bytes: (n, N, N) bytes that the last probe of each path carried at its rate, NaN = unknown; None = unknown
             for all.
-        held_out: (N, N) 1 for pairs that check what the others predict, else 0, where few pairs were measured to show
-            the rates of all; None = all pairs were to be measured, or chosen ones.
+        held_out: (N, N) 1 for pairs that check what the others predict, else 0. None = the measurement did not choose
+            few pairs to show the rates of all.
     """
 
     alpha_s: Floats

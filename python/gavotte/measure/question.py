@@ -90,6 +90,8 @@ class MeasureQuestion:
         """
         if not 0 <= self.sustain_s <= MOST_SUSTAINED_S:
             raise GavotteError(f"hosts cannot send for {self.sustain_s:g} s", hint="use 0 to 86400, which is a day")
+        if self.scale == "structure" and self.pairs is not None:
+            raise GavotteError("the scale `structure` chooses pairs itself", hint="name no pairs")
         if self.sustain_s and not self.again:
             raise GavotteError("a credit that runs out needs repeated probes", hint="measure doubtful paths again")
         plan = plan_paths(
@@ -100,8 +102,7 @@ class MeasureQuestion:
             seed=self.seed,
             known=self.known,
             assumed_bps=ASSUMED_RATE_BPS if self.assumed_bps is None else self.assumed_bps,
-            pairs=self.pairs,
-            scale=self.scale,
+            pairs=self.scale if self.pairs is None else self.pairs,
         )
         return replace(plan, sustain_s=self.sustain_s).within(self.limits)
 

@@ -2,7 +2,7 @@
 
 from gavotte.model.choosing import PURPOSES, Choice, Purpose
 from gavotte.model.constant import METHODS, Constant, find_constant, model, transfer_times
-from gavotte.model.held_out import Check, check_held_out
+from gavotte.model.held_out import HeldOutCheck, check_held_out
 from gavotte.model.judging import Findings, judge
 from gavotte.model.stopping import Settled, settled
 from gavotte.model.subset import cost_of_subset, random_rings, usual_degree
@@ -10,10 +10,10 @@ from gavotte.model.subset import cost_of_subset, random_rings, usual_degree
 __all__ = [
     "METHODS",
     "PURPOSES",
-    "Check",
     "Choice",
     "Constant",
     "Findings",
+    "HeldOutCheck",
     "Purpose",
     "Settled",
     "check_held_out",

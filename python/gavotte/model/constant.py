@@ -82,8 +82,8 @@ def find_constant(
         method: one of `METHODS`.
         purpose: one of `PURPOSES`, for `auto`.
         seed: seed of the trials of `auto`.
-        fill: whether to guess pairs that were never measured from their hosts' other pairs (see `filled`); None = if
-            they are at most `FEW` of all, or if the measurement chose few pairs for that.
+        fill: whether to guess pairs that were never measured from their hosts' other pairs (see `filled`). None = if
+            they are at most `FEW` of all, or if the measurement chose few pairs to show the rates of all.
 
     Raises:
         GavotteError: for an unknown method, or a pair that was never measured and cannot be guessed.

@@ -1,4 +1,4 @@
-"""Check a Network that was learned from few pairs by other pairs, which were held out."""
+"""HeldOutCheck a Network that was learned from few pairs by other pairs, which were held out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BISECTIONS = 60
 
 
 @dataclass(frozen=True)
-class Check:
+class HeldOutCheck:
     """How well few pairs predict pairs that were held out.
 
     Attributes:
@@ -49,7 +49,7 @@ class Check:
         )
 
 
-def check_held_out(history: History) -> Check | None:
+def check_held_out(history: History) -> HeldOutCheck | None:
     """Predict the held-out pairs from all others, and compare; None if no pair was held out.
 
     Raises:
@@ -71,7 +71,7 @@ def check_held_out(history: History) -> Check | None:
     worst = int(np.argmax(np.abs(errors)))
     i, j = (int(each) for each in np.argwhere(compared)[worst])
     off = int((np.abs(errors) > OFF).sum())
-    return Check(
+    return HeldOutCheck(
         pairs=len(errors),
         off=off,
         most_share=most_share(off, len(errors)),

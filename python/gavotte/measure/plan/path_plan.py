@@ -431,8 +431,7 @@ def plan_paths(
     seed: int = 0,
     known: Network | None = None,
     assumed_bps: float = ASSUMED_RATE_BPS,
-    pairs: Collection[tuple[str, str]] | None = None,
-    scale: Scale = "pairs",
+    pairs: Collection[tuple[str, str]] | Scale = "pairs",
 ) -> PathPlan:
     """Plan how paths are measured.
 
@@ -444,16 +443,13 @@ def plan_paths(
         seed: seed of the order of rounds.
         known: an earlier Network, whose shared links two probes never fill at once.
         assumed_bps: rate to assume for paths that no Network covers, for the estimate.
-        pairs: the only (source, target) pairs to measure; None = all.
-        scale: one of `SCALES`; only `pairs` if pairs are given.
+        pairs: the only (source, target) pairs to measure, or one of `SCALES`, by which they are chosen.
 
     Raises:
         GavotteError: for a bad argument, or fewer than two hosts.
     """
-    if scale not in SCALES:
-        raise GavotteError(f"unknown scale `{scale}`", hint=f"use one of {', '.join(SCALES)}")
-    if scale == "structure" and pairs is not None:
-        raise GavotteError("the scale `structure` chooses pairs itself", hint="name no pairs")
+    if isinstance(pairs, str) and pairs not in SCALES:
+        raise GavotteError(f"unknown scale `{pairs}`", hint=f"use one of {', '.join(SCALES)}")
     if isinstance(method, str) and method not in METHODS:
         raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
     if count < 1:
@@ -473,8 +469,8 @@ def plan_paths(
         seed=seed,
         links=links,
         narrow=frozenset() if known is None else narrow_links(known),
-        only=None if pairs is None else _indices(pairs, names),
-        scale="pairs" if pairs is not None else scale,
+        only=None if isinstance(pairs, str) else _indices(pairs, names),
+        scale=pairs if isinstance(pairs, str) else "pairs",
         rates={} if known is None else _rates(known, names),
         assumed_bps=assumed_bps,
         round_trips_s={} if known is None else _round_trips_s(known, names),
