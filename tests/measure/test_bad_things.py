@@ -297,7 +297,7 @@ def test_a_user_takes_over_from_himself(verb: tuple[str, ...], cloud: lab.Sessio
     assert second.returncode == 0, output
     output = first.communicate(timeout=60)[1]
     assert "Traceback" not in output
-    assert first.returncode == 1
+    assert first.returncode == 1, output
     assert re.search(r"agent on \w+: run `\w+` has taken the agent over", output)
 
 

@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 CALL_DEADLINE_S = 10.0
 """Deadline of a call that only exchanges a few bytes with one agent."""
 
+TAKEN_OVER = "has taken the agent over"
+"""Words of the error of a run that has lost its agent to another run."""
+
 LOST_DEADLINE_S = 2.0
 """Deadline of such a call to a host that was dropped or whose agent is gone."""
 
@@ -97,7 +100,7 @@ class Asking:
                 why, failure=failure, lease_left_s=fact_s(error, "lease_left_s"), lease_s=fact_s(error, "lease_s")
             )
         if failure == pb.FAILURE_NOT_ENROLLED and (holder := self._holder(name)):
-            return AgentError(f"run `{holder}` has taken the agent over", failure=failure)
+            return AgentError(f"run `{holder}` {TAKEN_OVER}", failure=failure)
         return AgentError(why, failure=failure)
 
     def _holder(self, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.addresses import addressed
 from gavotte.agents.agent_pb2_grpc import AgentStub
-from gavotte.agents.asking import CALL_DEADLINE_S
+from gavotte.agents.asking import CALL_DEADLINE_S, TAKEN_OVER
 from gavotte.agents.callbacks import Pair, closed_paths, open_lines
 from gavotte.agents.calls import aside
 from gavotte.agents.choosing import choose
@@ -373,7 +373,9 @@ class Fleet(Orders):
         Returns:
             their names.
         """
-        away = self.away.keys() & self._enrolled.keys() - self._distrusted
+        # To enrol where another run has taken over would take it back.
+        taken = {name for name, reason in self.away.items() if TAKEN_OVER in reason}
+        away = self.away.keys() & self._enrolled.keys() - self._distrusted - taken
         began_s = time.monotonic()
         if not away or began_s < self._look_from_s:
             return []

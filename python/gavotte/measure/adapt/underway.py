@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 
+from gavotte.agents.asking import TAKEN_OVER
 from gavotte.errors import AgentError
 from gavotte.formats.history import History
 from gavotte.formats.parts.evidence import Evidence
@@ -131,8 +132,11 @@ def _is_over(state: State, number: int) -> bool:
     """Return whether no hosts are left for a snapshot. Earlier snapshots are kept, and none is empty.
 
     Raises:
-        AgentError: when they found nothing.
+        AgentError: when they found nothing, or another run has taken the agents over.
     """
+    for name, reason in state.moment.away.items():
+        if TAKEN_OVER in reason:
+            raise AgentError(reason if reason.startswith("agent on ") else f"agent on {name}: {reason}")
     if not state.moment.alone:
         return False
     silent = dict.fromkeys(sorted(state.moment.silent), "its agent does not answer any more")
