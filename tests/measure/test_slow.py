@@ -18,10 +18,11 @@ from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Group
 from gavotte.measure import CostLimits
+from gavotte.measure.plan.pools import pools_of
 from gavotte.measure.slow import SlowQuestion, Threshold, find_slow, find_slow_uplinks, most_rounds, plan_slow
 from gavotte.measure.slow.classes import classes_of
 from gavotte.measure.slow.searching import CONFIRMING_ROUNDS, NEXT_ROUNDS, Round
-from gavotte.measure.slow.uplinks import pools_of, racks_of
+from gavotte.measure.slow.uplinks import racks_of
 from gavotte.terms import Pair
 
 CLOUDS = 400
@@ -238,10 +239,15 @@ def test_a_slow_uplink_is_found(seed: int) -> None:
 
 def test_hosts_are_probed_within_their_racks() -> None:
     groups, names = cluster(2, 6)
-    assert pools_of(groups, names) == [list(range(6)), list(range(6, 12))]
+
+    def pools(*others: str) -> list[list[int]]:
+        hosts = [*names, *others]
+        return pools_of(racks_of(groups, hosts).hosts, range(len(hosts)))
+
+    assert pools() == [list(range(6)), list(range(6, 12))]
     # A host without a rack joins another pool, and several have one of their own.
-    assert pools_of(groups, [*names, "x"])[0] == [*range(6), 12]
-    assert pools_of(groups, [*names, "x", "y", "z"])[2] == [12, 13, 14]
+    assert pools("x")[0] == [*range(6), 12]
+    assert pools("x", "y", "z")[2] == [12, 13, 14]
     nested = [*(group.model_copy(update={"parent": "pod"}) for group in groups), Group(name="pod", members=names)]
     assert racks_of(nested, names).names == ["rack-0", "rack-1"]
 

@@ -25,9 +25,6 @@ logger = logging.getLogger(__name__)
 CALL_DEADLINE_S = 10.0
 """Deadline of a call that only exchanges a few bytes with one agent."""
 
-TAKEN_OVER = "has taken the agent over"
-"""Words of the error of a run that has lost its agent to another run."""
-
 LOST_DEADLINE_S = 2.0
 """Deadline of such a call to a host that was dropped or whose agent is gone."""
 
@@ -40,6 +37,7 @@ class Asking:
         hosts: hosts whose agents answer.
         missing: host to reason, for hosts that did not answer or have disappeared since.
         lost: host to reason, for hosts that were dropped.
+        taken_over: host to reason, for hosts whose agents another run has taken over.
     """
 
     def __init__(self, reach: Reach, run_id: str) -> None:
@@ -47,6 +45,7 @@ class Asking:
         self.hosts: list[Host] = []
         self.missing: dict[str, str] = {}
         self.lost: dict[str, str] = {}
+        self.taken_over: dict[str, str] = {}
         self._reach = reach
         self._open: dict[str, list[Any]] = {}
         self._sent: dict[str, int] = defaultdict(int)
@@ -100,7 +99,8 @@ class Asking:
                 why, failure=failure, lease_left_s=fact_s(error, "lease_left_s"), lease_s=fact_s(error, "lease_s")
             )
         if failure == pb.FAILURE_NOT_ENROLLED and (holder := self._holder(name)):
-            return AgentError(f"run `{holder}` {TAKEN_OVER}", failure=failure)
+            self.taken_over[name] = f"run `{holder}` has taken the agent over"
+            return AgentError(self.taken_over[name], failure=failure)
         return AgentError(why, failure=failure)
 
     def _holder(self, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.addresses import addressed
 from gavotte.agents.agent_pb2_grpc import AgentStub
-from gavotte.agents.asking import CALL_DEADLINE_S, TAKEN_OVER
+from gavotte.agents.asking import CALL_DEADLINE_S
 from gavotte.agents.callbacks import Pair, closed_paths, open_lines
 from gavotte.agents.calls import aside
 from gavotte.agents.choosing import choose
@@ -373,9 +373,8 @@ class Fleet(Orders):
         Returns:
             their names.
         """
-        # To enrol where another run has taken over would take it back.
-        taken = {name for name, reason in self.away.items() if TAKEN_OVER in reason}
-        away = self.away.keys() & self._enrolled.keys() - self._distrusted - taken
+        # Both runs would wait for each other if this one enrolled again where the other lets go for a moment.
+        away = self.away.keys() & self._enrolled.keys() - self._distrusted - self.taken_over.keys()
         began_s = time.monotonic()
         if not away or began_s < self._look_from_s:
             return []

@@ -59,7 +59,7 @@ def main(collect_after: tuple[int, int, int]) -> NoReturn:
     status = _status(collect_after)
     with contextlib.suppress(BrokenPipeError, ValueError):
         sys.stdout.flush()
-    # Python looks for garbage twice as it ends: 55 ms for 50,000 objects, whose memory is freed in any case.
+    # Python looks for garbage twice as it ends, among all objects of a large file, whose memory is freed in any case.
     gc.freeze()
     sys.exit(status)
 

@@ -82,8 +82,8 @@ class SnapshotOptions:
         "Stop before --count once another snapshot would not change any decision.", default=False
     )
     scale: str = option(
-        "Pairs to measure. structure measures few that show the limits of hosts and racks, and some to check the rest; "
-        "auto does so for more than 24 hosts.",
+        "Which pairs to measure. pairs = all; structure = few that show the limits of hosts and racks, and some to "
+        "check the prediction of all others; auto = structure for more than 24 hosts, else pairs.",
         "auto|pairs|structure",
         default="pairs",
     )
@@ -223,7 +223,6 @@ def _question(
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, MeasureQuestion, bulk
     from gavotte.measure.plan.methods import SHAPED
-    from gavotte.measure.plan.path_plan import SCALES
 
     inventory = resolve_hosts(hosts)
     limits = read_limits(costing.budget or [], costing.price_per_gb)
@@ -234,10 +233,8 @@ def _question(
     if probe.engine != "gavotte" and shaped is not bulk:
         raise GavotteError(f"--engine {probe.engine} cannot measure with --method {method}", hint="use --method bulk")
     if work.share and (asked.pairs is not None or asked.scale != "pairs"):
-        option_name = "--scale" if asked.pairs is None else "--pairs"
-        raise GavotteError("--sharing needs the rate of every pair", hint=f"leave out {option_name}")
-    if asked.scale not in SCALES:
-        raise GavotteError(f"unknown scale `{asked.scale}`", hint=f"use one of {', '.join(SCALES)}")
+        hint = f"leave out {'--scale' if asked.pairs is None else '--pairs'}"
+        raise GavotteError("--sharing needs the rate of every pair", hint=hint)
     if shaped is bulk:
         how = bulk(flows=probe.flows, seconds=probe.seconds, engine=_engine(probe.engine))
     else:
@@ -253,7 +250,7 @@ def _question(
         again=work.again,
         limits=limits,
         pairs=None if asked.pairs is None else _some(asked.pairs, inventory.names, asked.seed),
-        scale=next(scale for scale in SCALES if scale == asked.scale),
+        scale=asked.scale,  # type: ignore[arg-type] # its plan checks it
         known=known,
         assumed_bps=None if rate is None else read_rate("--assumed-rate", rate),
         sharing=work.share,

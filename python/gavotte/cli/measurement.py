@@ -36,7 +36,7 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
         "findings": standouts_of(history) if history.answered else [],
         "method": method,
         "paths": result.paths,
-        "held_out": held_out_document(history),
+        "held_out": _held_out(history),
         "answered": result.answered,
         "again": result.again,
         "snapshots": history.snapshots,
@@ -100,8 +100,8 @@ def _check_of(history: History) -> HeldOutCheck | None:
     return None
 
 
-def held_out_document(history: History) -> dict[str, object] | None:
-    """Return the same as `--json` prints it."""
+def _held_out(history: History) -> dict[str, object] | None:
+    """Return how well held-out pairs are predicted as `--json` prints it; None as `_check_of`."""
     check = _check_of(history)
     return None if check is None else vars(check) | {"worst": list(check.worst)}
 

@@ -58,7 +58,7 @@ class QuestionOptions:
     ] = None
     fill: bool | None = option(
         "Guess pairs that were never measured from the other pairs of their hosts. By default, if they are at "
-        "most a tenth of all.",
+        "most a tenth of all, or after `measure --scale structure`.",
         None,
         "--fill/--no-fill",
         show_default=False,

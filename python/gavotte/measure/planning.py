@@ -8,11 +8,13 @@ from gavotte.measure.plan.cost import Cost, Most
 from gavotte.measure.plan.fast_paths import FAST_BPS
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS
 from gavotte.measure.plan.path_plan import PathPlan
+from gavotte.measure.plan.sparse import sparse_pairs_of
 from gavotte.measure.predict.foreseen import foreseen
 from gavotte.measure.predict.pilot import Pilot
 from gavotte.measure.predict.predicting import expected_cost, predict_cost
 from gavotte.measure.question import MeasureQuestion
 from gavotte.measure.sharing.experiments import cost_of_sharing
+from gavotte.terms.hierarchy import hierarchy_of
 
 NEAR = 2.0
 """A measurement costs at most this multiple of a pilot's estimate, or ends."""
@@ -49,7 +51,13 @@ class MeasurementPlan:
     @property
     def reachable(self) -> PathPlan:
         """The paths between hosts that answered the pilot, which the cost is for; all paths without a pilot."""
-        return self.paths if self.pilot is None else self.paths.of_hosts(self.pilot.inventory.names)
+        if self.pilot is None:
+            return self.paths
+        here = self.paths.of_hosts(self.pilot.inventory.names)
+        if not here.sparse:
+            return here
+        tree = hierarchy_of(here.names, self.pilot.lengths)
+        return here.of_pairs(sparse_pairs_of(tree, range(tree.size), seed=here.seed))
 
     @property
     def most(self) -> Most:

@@ -1,12 +1,12 @@
-"""HeldOutCheck a Network that was learned from few pairs by other pairs, which were held out."""
+"""Check a Network that was learned from few pairs by other pairs, which were held out."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gavotte._core import chi_squared_quantile
 from gavotte.formats.history import History
 from gavotte.model.constant import find_constant, model
 from gavotte.tables import matrix
@@ -15,8 +15,7 @@ OFF = 0.05
 """Relative error from which on a pair counts as off."""
 
 CONFIDENCE = 0.95
-
-BISECTIONS = 60
+"""Chance, 0 to 1, that at most the stated share of all pairs is off."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class HeldOutCheck:
     Attributes:
         pairs: number of held-out pairs.
         off: number of those that are off by more than `OFF`.
-        most_share: largest share of all pairs, 0 to 1, that may be off, with 95 % confidence.
+        most_share: largest share of all pairs, 0 to 1, that may be off, with `CONFIDENCE`.
         typical_error: median relative error.
         worst: the pair with the largest error.
         worst_error: its relative error; above 0 = it is faster than predicted.
@@ -45,7 +44,7 @@ class HeldOutCheck:
         rest = f"; {self.worst[0]} to {self.worst[1]} is off by {100 * self.worst_error:+.0f} %" if self.off else ""
         return (
             f"at most {100 * self.most_share:.1f} % of the pairs are off by more than {100 * OFF:.0f} % "
-            f"(95 % confidence): {self.off} of {self.pairs} held-out pairs were{rest}"
+            f"({100 * CONFIDENCE:.0f} % confidence): {self.off} of {self.pairs} held-out pairs were{rest}"
         )
 
 
@@ -82,31 +81,12 @@ def check_held_out(history: History) -> HeldOutCheck | None:
 
 
 def most_share(hits: int, trials: int) -> float:
-    """Return the upper end of the one-sided 95 % interval of a share (Clopper and Pearson 1934).
+    """Return the upper end of the one-sided interval of a share, by the Poisson distribution (Garwood 1936).
 
-    It is the share with which as few hits as these have a chance of 5 %.
+    It is slightly above that of the binomial distribution.
+
+    Args:
+        hits: number of trials with the property.
+        trials: number of all, at least 1.
     """
-    if hits >= trials:
-        return 1.0
-    low, high = hits / trials, 1.0
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        if _at_most(hits, trials, middle) > 1 - CONFIDENCE:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _at_most(hits: int, trials: int, share: float) -> float:
-    """Return the chance of at most `hits` hits in as many trials."""
-    whole = math.lgamma(trials + 1)
-    terms = (
-        whole
-        - math.lgamma(each + 1)
-        - math.lgamma(trials - each + 1)
-        + each * math.log(share)
-        + (trials - each) * math.log1p(-share)
-        for each in range(hits + 1)
-    )
-    return sum(math.exp(term) for term in terms)
+    return min(1.0, chi_squared_quantile(CONFIDENCE, 2 * (hits + 1)) / 2 / trials)

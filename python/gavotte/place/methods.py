@@ -46,8 +46,8 @@ CUTS_IN_STAGE = 4
 long."""
 
 FIRST_S_PER_TASK = 4e-5
-"""Seconds that the first placement of a large problem may take in any case, for each task: about twice what it takes.
-Most of that is for cuts. The descent at the end takes a sixth, and shortens a placement by up to a quarter."""
+"""Seconds that the first placement of a large problem may take in any case, for each task. Most of
+them are for cuts; the short descent at the end makes the placement much faster."""
 
 PARTITION_TASKS = 200
 """From this many tasks on, partitioners work from the beginning; with fewer, only if the first stage proves nothing."""

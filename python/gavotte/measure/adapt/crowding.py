@@ -20,8 +20,10 @@ from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 ATTEMPTS = 4
+"""Most experiments on one link."""
+
 MOST_WITHHELD = 2
-"""Most experiments on one link, and most that do not count because a host was kept from running."""
+"""Most further experiments on it, for those in which a host was kept from running."""
 
 APART = "its pairs did not send at the same time"
 

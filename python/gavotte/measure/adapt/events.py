@@ -31,6 +31,7 @@ class Moment:
         lost: number of hosts that have vanished.
         silent: hosts whose agents have stopped answering, but that were not given up.
         alone: whether fewer than two hosts are left.
+        taken_over: hosts whose agents another run has taken over, with the reason.
     """
 
     now_s: float
@@ -40,6 +41,7 @@ class Moment:
     lost: int = 0
     silent: frozenset[str] = frozenset()
     alone: bool = False
+    taken_over: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def look(state: State) -> Steps[bool]:
         state.method = state.streams.method
         state.traffic = Busy(state.method)
         state.concurrency = Concurrency(len(names), state.plan.links, tolerance=state.method.tolerance)
-    tree = hierarchy_of(names, state.results.lengths)
+    tree = state.tree = hierarchy_of(names, state.results.lengths)
     trains = state.method.can_pause and not blocked
     experiments = Experiments(trains=trains, round_trips=state.trips, time_s=state.moment.unix_s)
     state.spending.experiments = experiments
@@ -47,11 +47,10 @@ def look(state: State) -> Steps[bool]:
     return state.concurrency.see(tree)
 
 
-def thin_out(state: State) -> list[list[Pair]]:
+def choose_few_pairs(state: State) -> list[list[Pair]]:
     """Choose few pairs by the racks that are known now, and return the rounds of those without a rate."""
-    tree = hierarchy_of(state.plan.names, state.results.lengths) if state.results.lengths is not None else None
-    if tree is not None:
-        state.plan = state.plan.of_pairs(sparse_pairs_of(tree, state.here(), seed=state.plan.seed))
+    if state.tree is not None:
+        state.plan = state.plan.of_pairs(sparse_pairs_of(state.tree, state.here(), seed=state.plan.seed))
     state.results.only, state.results.held_out = state.plan.only, state.plan.held_out
     todo = state.plan.rounds(state.number, state.here(), state.known)
     state.total = state.done + state.plan.count * sum(map(len, todo))
@@ -68,6 +67,7 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
     crossing = state.plan.crossing
     first = state.opening = opening([*todo, *packed(sorted(crossing), {})], state.concurrency)
     state.crossed = []
+    state.total += sum(pair in crossing for pairs in first.tests for pair in pairs)
     state.readings |= yield from probe(state, first.ends)
     slowed: list[Pair] = []
     streamed: list[list[Pair]] = []

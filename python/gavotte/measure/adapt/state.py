@@ -21,6 +21,7 @@ from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.terms import Pair
 from gavotte.terms.credit import Credit
+from gavotte.terms.hierarchy import Hierarchy
 
 
 class State:
@@ -42,6 +43,7 @@ class State:
         concurrency: which pairs may be measured together.
         traffic: evidence of other traffic from the snapshot's probes.
         streams: paths on which TCP replaces trains.
+        tree: machines and racks; None = not looked for.
         opening: its first rounds, if links were to be tested; None = they were not.
         crossed: results of the test rounds among them, by pair.
         filling: experiments on links; None = there are none.
@@ -78,6 +80,7 @@ class State:
         self.concurrency = Concurrency(len(plan.names), plan.links, tolerance=plan.method.tolerance)
         self.traffic = Busy(plan.method)
         self.streams = Streams(plan.method)
+        self.tree: Hierarchy | None = None
         self.opening: Opening | None = None
         self.crossed: list[dict[Pair, Sent]] = []
         self.filling: Filling | None = None

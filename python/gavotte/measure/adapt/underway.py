@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import math
 
-from gavotte.agents.asking import TAKEN_OVER
 from gavotte.errors import AgentError
 from gavotte.formats.history import History
 from gavotte.formats.parts.evidence import Evidence
@@ -22,7 +21,7 @@ from gavotte.measure.adapt.by_tcp import fall_back, take_shares, widen
 from gavotte.measure.adapt.credits import keep_credits
 from gavotte.measure.adapt.crossing import FULL
 from gavotte.measure.adapt.events import Event, Instruction, Judge, Judged, Rejoin, Started, Steps, Wait
-from gavotte.measure.adapt.linking import confirm, cross_links, evidence, look, shared, thin_out
+from gavotte.measure.adapt.linking import choose_few_pairs, confirm, cross_links, evidence, look, shared
 from gavotte.measure.adapt.repeating import doubts, repeat, repeat_outliers, repeat_withheld, replace_spent
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.sending import probe
@@ -134,9 +133,8 @@ def _is_over(state: State, number: int) -> bool:
     Raises:
         AgentError: when they found nothing, or another run has taken the agents over.
     """
-    for name, reason in state.moment.away.items():
-        if TAKEN_OVER in reason:
-            raise AgentError(reason if reason.startswith("agent on ") else f"agent on {name}: {reason}")
+    for name, reason in state.moment.taken_over.items():
+        raise AgentError(f"agent on {name}: {reason}")
     if not state.moment.alone:
         return False
     silent = dict.fromkeys(sorted(state.moment.silent), "its agent does not answer any more")
@@ -171,7 +169,7 @@ def _snapshot(state: State) -> Steps[None]:
     if state.filling is None and len(state.here()) > 2 and todo:
         shareable = yield from look(state)
         if state.plan.sparse:
-            todo = thin_out(state)
+            todo = choose_few_pairs(state)
         if shareable and not state.plan.links:
             # Links that may be shared: first pairs cross them together, then one by one.
             todo, slowed = yield from cross_links(state, todo)

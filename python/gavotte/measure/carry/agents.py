@@ -85,6 +85,7 @@ class FleetAgents:
             len(fleet.lost),
             frozenset(fleet.silent),
             fleet.is_alone(),
+            dict(fleet.taken_over),
         )
 
     def wait(self, until_s: float) -> None:

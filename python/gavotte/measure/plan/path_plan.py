@@ -24,6 +24,7 @@ from gavotte.measure.plan.methods.bulk import BULK_SETUP_S
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, SETUP_S, Method
 from gavotte.measure.plan.methods.train import TRAIN_FILL_BYTES
 from gavotte.measure.plan.opening import PAUSE_S, Opening, opening
+from gavotte.measure.plan.pools import innermost
 from gavotte.measure.plan.round_trips import MOST_TRIPS, PROBE_TRIPS, RoundTrips
 from gavotte.measure.plan.rounds import Links, apart, directed_rounds, packed
 from gavotte.measure.plan.shared_links import crossed, groups_of, narrow_links, shared_links, untold
@@ -480,16 +481,8 @@ def plan_paths(
     if not plan.sparse:
         return plan
     # The racks may show only later. Until then, as many other pairs stand for those that will be chosen.
-    racks = [] if known is None else _racks(known, names)
+    racks = [] if known is None else list(innermost(known.groups, names).values())
     return plan.of_pairs(sparse_pairs(range(len(names)), racks, seed=seed))
-
-
-def _racks(network: Network, names: Sequence[str]) -> list[list[int]]:
-    """Return the hosts of each innermost group of an earlier Network."""
-    at = {name: i for i, name in enumerate(names)}
-    parents = {group.parent for group in network.groups}
-    inner = [group for group in network.groups if group.name not in parents]
-    return [hosts for group in inner if (hosts := [at[name] for name in group.members if name in at])]
 
 
 def _rates(network: Network, names: Sequence[str]) -> dict[Pair, float]:

@@ -1,7 +1,7 @@
 """Choose few pairs of many hosts, whose rates show those of all pairs (`--scale structure`).
 
-A pair is as fast as the slowest of its sender, its receiver and the racks' links between them. All pairs of 1,024 hosts
-take 2,046 rounds; the limits of the hosts and links take some twenty.
+A pair is as fast as the slowest of its sender, its receiver and the racks' links between them. All pairs of N hosts
+take 2N - 2 rounds. The number of rounds for the limits of hosts and links grows with the size of racks, not with N.
 
 1. Within each rack, every host sends to `WITHIN` others and receives from as many. One of these partners is usually at
    least as fast as the host, so the host's fastest pair shows its own limit.
@@ -15,21 +15,20 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 
+from gavotte.measure.plan.pools import pools_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 WITHIN = 16
+"""Partners that a host sends to within its rack, and receives from. With few, all may be slower than the host."""
+
 ACROSS = 4
-"""Partners of a host within its rack, and in other racks. In simulated racks, 8 within left 2.5 % of the pairs off by
-more than 5 %, and 4 left 8 %."""
+"""Partners of a host in other racks."""
 
 HELD_OUT = 2
 """Held-out pairs out of each host."""
-
-POOL_HOSTS = 4
-"""Hosts of smaller racks have too few partners there: they are paired with those of other small racks."""
 
 
 @dataclass(frozen=True)
@@ -78,33 +77,26 @@ def sparse_pairs(
         seed: seed of the choice.
     """
     chooser = random.Random(f"sparse {seed}")
-    here = sorted(hosts)
-    in_racks = [kept for rack in racks if (kept := [host for host in rack if host in set(here)])]
-    rest = sorted(set(here).difference(*in_racks))
-    shown = {pair for pair in mates if pair[0] in set(here) and pair[1] in set(here)}
-    within = WITHIN if in_racks else WITHIN + ACROSS
-    for pool in _pools(in_racks, rest):
-        shown |= _rotated(pool, within, chooser)
+    here = set(hosts)
+    in_racks = [kept for rack in racks if (kept := [host for host in rack if host in here])]
+    rest = sorted(here.difference(*in_racks))
+    shown = {pair for pair in mates if here.issuperset(pair)}
+    for pool in pools_of(in_racks, here):
+        shown |= _rotated(pool, WITHIN if in_racks else WITHIN + ACROSS, chooser)
     areas = [*in_racks, *([rest] if in_racks and rest else [])]
     crossing = set[Pair]()
     for _ in range(ACROSS if len(areas) > 1 else 0):
         crossing |= _crossing(areas, chooser)
     held_out = set[Pair]()
-    for host in here:
-        others = [other for other in here if other != host and (host, other) not in shown]
+    for host in sorted(here):
+        others = [other for other in sorted(here) if other != host and (host, other) not in shown]
         held_out.update((host, other) for other in chooser.sample(others, min(HELD_OUT, len(others))))
     return SparsePairs(frozenset(shown), frozenset(crossing - shown - held_out), frozenset(held_out))
 
 
-def _pools(racks: Sequence[Sequence[int]], rest: Sequence[int]) -> list[list[int]]:
-    """Return the hosts that are paired with each other to show their limits."""
-    pools = [list(rack) for rack in racks if len(rack) >= POOL_HOSTS]
-    left = sorted({*rest, *(host for rack in racks if len(rack) < POOL_HOSTS for host in rack)})
-    if pools and len(left) in range(1, POOL_HOSTS):
-        pools[0] += left
-    elif left:
-        pools.append(left)
-    return pools
+def sparse_pairs_of(tree: Hierarchy, hosts: Collection[int], *, seed: int) -> SparsePairs:
+    """Choose the pairs to measure by the machines and racks of a tree."""
+    return sparse_pairs(hosts, racks_of(tree), mates=mates_of(tree), seed=seed)
 
 
 def _rotated(pool: Sequence[int], most: int, chooser: random.Random) -> set[Pair]:
@@ -120,13 +112,5 @@ def _crossing(areas: Sequence[Sequence[int]], chooser: random.Random) -> set[Pai
     pairs = set[Pair]()
     for sending, receiving in zip(order, [*order[1:], order[0]], strict=True):
         sources, targets = (chooser.sample(list(area), len(area)) for area in (sending, receiving))
-        count = max(len(sources), len(targets))
-        pairs.update(
-            pair for pair, _ in zip(zip(cycle(sources), cycle(targets), strict=False), range(count), strict=False)
-        )
+        pairs.update(islice(zip(cycle(sources), cycle(targets), strict=False), max(len(sources), len(targets))))
     return pairs
-
-
-def sparse_pairs_of(tree: Hierarchy, hosts: Collection[int], *, seed: int) -> SparsePairs:
-    """Choose the pairs to measure by the machines and racks of a tree."""
-    return sparse_pairs(hosts, racks_of(tree), mates=mates_of(tree), seed=seed)

@@ -15,8 +15,9 @@ from gavotte.formats.network import Network
 from gavotte.measure.plan.cost import Cost, CostLimits
 from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, Method
+from gavotte.measure.plan.pools import pools_of
 from gavotte.measure.slow.searching import CONFIRMING_ROUNDS, FEWEST, FIRST_ROUNDS, NEXT_ROUNDS, most_rounds
-from gavotte.measure.slow.uplinks import Racks, pools_of, racks_of
+from gavotte.measure.slow.uplinks import Racks, racks_of
 from gavotte.measure.slow.verdicts import Threshold
 
 FLOWS = 4
@@ -87,8 +88,7 @@ class SlowPlan:
 
     def pools_among(self, names: Sequence[str]) -> list[list[int]]:
         """Return which of some hosts are probed with each other."""
-        known = self.question.known
-        return [list(range(len(names)))] if known is None else pools_of(known.groups, names)
+        return pools_of(self.racks_among(names).hosts, range(len(names)))
 
     @property
     def searches(self) -> int:

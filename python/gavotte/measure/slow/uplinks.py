@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from gavotte.formats.network import Group
+from gavotte.measure.plan.pools import innermost
 from gavotte.measure.plan.rounds import packed
 from gavotte.measure.slow.searching import FEWEST, Oracle, Round, SearchResult, find_slow
 from gavotte.measure.slow.verdicts import Threshold
 from gavotte.terms import Pair
-
-POOL_HOSTS = 4
-"""Racks with fewer hosts than this have too few partners: their hosts are probed together with those of the others."""
 
 RACK_HOSTS = 2
 """A rack with fewer usable hosts than this is not compared: its uplink is the host's own."""
@@ -60,37 +58,15 @@ def racks_of(groups: Sequence[Group], names: Sequence[str], usable: Collection[i
         names: names of the hosts, by number.
         usable: numbers of the hosts that may send; None = all.
     """
-    at = {name: number for number, name in enumerate(names)}
-    parents = {group.parent for group in groups}
     racks = {
-        group.name: [at[name] for name in group.members if name in at and (usable is None or at[name] in usable)]
-        for group in groups
-        if group.name not in parents
+        name: [host for host in hosts if usable is None or host in usable]
+        for name, hosts in innermost(groups, names).items()
     }
     several = [len(hosts) for hosts in racks.values() if len(hosts) >= RACK_HOSTS]
     least = max(RACK_HOSTS, SMALL_RACK * median(several)) if several else RACK_HOSTS
     compared = {name: hosts for name, hosts in racks.items() if len(hosts) >= least}
     left_out = [name for name in racks if name not in compared]
     return Racks(list(compared), list(compared.values()), left_out)
-
-
-def pools_of(groups: Sequence[Group], names: Sequence[str]) -> list[list[int]]:
-    """Return the hosts that are probed with each other: those of a rack, so that no uplink limits them.
-
-    Args:
-        groups: groups of a Network.
-        names: names of the hosts, by number.
-    """
-    racks = racks_of(groups, names)
-    pools = [list(hosts) for hosts in racks.hosts if len(hosts) >= POOL_HOSTS]
-    placed = {host for pool in pools for host in pool}
-    rest = [number for number in range(len(names)) if number not in placed]
-    if len(rest) in range(1, FEWEST) and pools:
-        # One or two hosts have too few partners of their own.
-        pools[0] += rest
-    elif rest:
-        pools.append(rest)
-    return pools
 
 
 def find_slow_uplinks(
