@@ -71,7 +71,11 @@ class Filling:
         return True
 
     def expected(self, rate: Floats) -> Floats:
-        """Return the (N, N) rates with those that are unknown as their ends suggest, bit/s."""
+        """Return the (N, N) rates in bit/s, NaN on the diagonal, with estimates where they are unknown.
+
+        An estimate is what both hosts reached with others, at most what the full links between them carry. If nothing
+        is known of a host, it is the median rate.
+        """
         reached = self._concurrency.reached()
         guessed = np.where(reached > 0, reached, np.nanmedian(rate))
         rate = np.where(np.isnan(rate), guessed, rate)

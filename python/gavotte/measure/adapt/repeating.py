@@ -20,9 +20,9 @@ from gavotte.terms.credit import FALLS
 
 logger = logging.getLogger(__name__)
 
-SLIGHTLY = 0.05
-"""If few pairs show the rates of all, one that falls short of its ends by less is not repeated: its hosts' limits come
-from their fastest pairs."""
+CLOSE_ENOUGH = 0.05
+"""If few pairs show the rates of all, a pair is not repeated if it is slower than its hosts are with others by no more
+than this share. The limits of its hosts come from their fastest pairs."""
 
 AGAIN = 3
 """Most times that a doubtful path is measured again; more than once only while it has no rate."""
@@ -40,7 +40,7 @@ def doubts(state: State) -> list[Pair]:
             continue
         if state.shows_host(pair) or pair in state.plan.crossing:
             continue
-        if _hardly_short(state, pair, reading.rate_bps):
+        if _close_enough(state, pair, reading.rate_bps):
             continue
         known = state.results.paths.get((state.number, *pair))
         if state.looked[pair] < (AGAIN if known is None or not known.answered else 1):
@@ -48,9 +48,9 @@ def doubts(state: State) -> list[Pair]:
     return pairs
 
 
-def _hardly_short(state: State, pair: Pair, rate_bps: float) -> bool:
-    """Return whether a rate is not worth another probe, because few pairs show the rates of all; see `SLIGHTLY`."""
-    return state.plan.sparse and rate_bps >= (1 - SLIGHTLY) * state.concurrency.reached_bps(pair)
+def _close_enough(state: State, pair: Pair, rate_bps: float) -> bool:
+    """Return whether a rate is not worth another probe, because few pairs show the rates of all; see `CLOSE_ENOUGH`."""
+    return state.plan.sparse and rate_bps >= (1 - CLOSE_ENOUGH) * state.concurrency.reached_bps(pair)
 
 
 def repeat(state: State, pairs: Sequence[Pair], *, full: float = 1.0) -> Steps[bool]:
@@ -101,7 +101,7 @@ def repeat_withheld(state: State) -> Steps[None]:
             if at == state.number
             and state.shows_host((i, j))
             and state.affords((i, j))
-            and not _hardly_short(state, (i, j), state.results.paths[at, i, j].reading.goodput_bps)
+            and not _close_enough(state, (i, j), state.results.paths[at, i, j].reading.goodput_bps)
         ]
         for lone in state.concurrency.apart([pair for pair in pairs if state.here().issuperset(pair)], {}):
             state.check()
