@@ -593,6 +593,31 @@ fn who_comes_late_costs_the_others_nothing() {
     }
 }
 
+/// When the other parent of a host has no more blocks for it, the limit that is lifted last still reaches the host.
+#[test]
+fn a_limit_lifted_for_the_last_parent_of_a_packing_ends_the_wait() {
+    let uplinks = vec![
+        753.8012422329693,
+        2650.194591728136,
+        4657.085135889699,
+        1396.233245959625,
+        869.3901403022343,
+        2751.453839918369,
+        1638.6572828324395,
+        3101.060527157739,
+    ];
+    let case = Case {
+        deaths: vec![(5, 14.134579536742143), (6, 16.579648093988528)],
+        wrong: 390,
+        held_s: 7.470998557137488,
+        ..Case::plain(Mechanism::Packing, 6421, uplinks)
+    };
+    let mut world = World::new(&case, &case.uplinks);
+    world.conduct();
+    world.run(&case);
+    assert!([1, 2, 3, 4, 7].iter().all(|&host| world.finished(host)));
+}
+
 #[test]
 fn a_source_that_dies_early_is_told() {
     let case = Case {

@@ -220,6 +220,8 @@ class Fleet(Orders):
         if not self.hosts:
             name, reply = next(iter(refusals.items()))
             raise AgentError(f"the agent on {name} refuses the run: {reply}", failure=reply.failure)
+        # An attempt that was refused has released agents that other runs held.
+        self.taken_over.clear()
         self._enrolled = requests
         self._chosen = choose(self, self.hosts)
 

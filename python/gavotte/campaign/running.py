@@ -37,6 +37,8 @@ TRIES = 3
 """Attempts to take a sample before the run records it as failed and continues."""
 AT_ONCE = 16
 """Most endpoints that are asked for their state at the same time."""
+LEAST_CREDIT_S = 1.0
+"""A sample this short cannot show a credit: a busy machine slows its second half down just as well."""
 
 
 @dataclass
@@ -411,8 +413,8 @@ def metrics(
 
 
 def spent_credit(planned: Planned, sent: Sent) -> Credit | None:
-    """Return the credit that a sample's one sender used up; None = its rate did not fall for good."""
-    if len({source for source, _ in planned.pairs}) > 1 or len(sent.bins_bps) < 2 or not sent.bin_s:
+    """Return the credit that a sample's one sender used up; None = its rate did not fall for good, or it is too short."""
+    if len({source for source, _ in planned.pairs}) > 1 or len(sent.bins_bps) * sent.bin_s < LEAST_CREDIT_S:
         return None
     # The first bin is taken like the second one. `find_credit` leaves out the last one, which is not in `bins_bps`.
     bins_bps = [sent.bins_bps[0], *sent.bins_bps, 0.0]

@@ -62,9 +62,13 @@ impl Conductor {
             let left = feeds.iter().map(|feed| (feed.parent, feed.blocks.within(&lacking)));
             left.filter(|(_, blocks)| !blocks.is_empty()).collect()
         };
-        let paced = given.iter().zip(feeds).all(|(given, feed)| {
-            let (old, new) = (given.pace_bps, feed.pace_bps);
-            old.total_cmp(&new).is_eq() || (new > 0.0 && (new - old).abs() <= PACE_CHANGE * old)
+        // A parent whose blocks have all arrived is no longer among the feeds, so feeds are compared by parent.
+        let paced = feeds.iter().all(|feed| {
+            let given = given.iter().find(|given| given.parent == feed.parent);
+            given.is_none_or(|given| {
+                let (old, new) = (given.pace_bps, feed.pace_bps);
+                old.total_cmp(&new).is_eq() || (new > 0.0 && (new - old).abs() <= PACE_CHANGE * old)
+            })
         });
         left(given) == left(feeds) && (paced || !self.limited(host, feeds))
     }
