@@ -1,6 +1,6 @@
 //! A measured network as a platform: each ordered pair of hosts has its own link.
 
-use gavotte_net::{BitsPerSec, Bucket, Network};
+use gavotte_net::{BitsPerSec, Bucket, Link, Network};
 
 use crate::platform::{LinkId, Platform};
 
@@ -15,6 +15,14 @@ impl Platform for Network {
 
     fn rate(&self, link: LinkId) -> BitsPerSec {
         self.rate(self.link(link.0 as usize))
+    }
+
+    fn route_between(&self, source: usize, target: usize, path: &mut Vec<LinkId>) {
+        self.for_each_link(source, target, |link| {
+            if matches!(link, Link::Up(_) | Link::Down(_)) {
+                path.push(LinkId(self.link_index(link) as u64));
+            }
+        });
     }
 
     /// The latency, or zero if it is unknown.

@@ -30,6 +30,9 @@ pub trait Platform: Sync {
         None
     }
 
+    /// Appends the links between the hosts' own ones, which their token buckets do not pass: those of groups.
+    fn route_between(&self, _source: usize, _target: usize, _path: &mut Vec<LinkId>) {}
+
     /// The readable name of a link, such as "up link of tor0".
     fn link_name(&self, link: LinkId) -> String;
 }

@@ -239,6 +239,7 @@ impl<'a> Run<'a> {
                     weight: background.weight,
                     cap_bps: background.cap_bps,
                     bytes,
+                    between: false,
                 });
                 self.sources[source].slot = slot.filter(|_| bytes.is_infinite());
             }
@@ -273,6 +274,7 @@ fn start_of(flows: &Flows<'_>, flow: usize, owner: u32) -> Start {
         weight: flows.weight(flow),
         cap_bps: flows.cap_bps(flow),
         bytes: flows.bytes[flow] as f64,
+        between: false,
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Start {
     pub(crate) weight: f64,
     pub(crate) cap_bps: f64,
     pub(crate) bytes: f64,
+    /// Whether only the links between the hosts limit it.
+    pub(crate) between: bool,
 }
 
 /// The solver, with all links of a platform that were used so far.
@@ -53,8 +55,12 @@ impl<'a> Traffic<'a> {
     /// Starts a flow; `None` if nothing limits it, so that it takes no time.
     pub(crate) fn start(&mut self, flow: &Start) -> Option<Slot> {
         self.route.clear();
-        self.platform
-            .route(flow.source as usize, flow.target as usize, flow.label, &mut self.route);
+        let (source, target) = (flow.source as usize, flow.target as usize);
+        if flow.between {
+            self.platform.route_between(source, target, &mut self.route);
+        } else {
+            self.platform.route(source, target, flow.label, &mut self.route);
+        }
         self.path.clear();
         let mut least_bps = f64::INFINITY;
         for at in 0..self.route.len() {
@@ -62,6 +68,9 @@ impl<'a> Traffic<'a> {
                 self.path.push(number);
                 least_bps = least_bps.min(bps);
             }
+        }
+        if flow.between && self.path.is_empty() {
+            return None;
         }
         let cap = BitsPerSec::new(flow.cap_bps).filter(|cap| flow.source != flow.target && cap.bps() < least_bps);
         let private = cap.map(|cap| self.private(cap));

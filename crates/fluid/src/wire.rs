@@ -19,6 +19,8 @@ pub struct Transfer {
     pub cap_bps: f64,
     /// The caller's number of the transfer, also chooses one of several equal paths.
     pub number: u32,
+    /// Whether only the links between the hosts limit it, since the hosts' token buckets let it pass.
+    pub between: bool,
 }
 
 /// The transfers that are active now on a platform.
@@ -51,6 +53,7 @@ impl<'a> Wire<'a> {
                     source: transfer.source,
                     target: transfer.target,
                     label: u64::from(transfer.number),
+                    between: transfer.between,
                     weight: 1.0,
                     cap_bps: transfer.cap_bps,
                     bytes: transfer.bytes as f64,

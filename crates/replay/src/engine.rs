@@ -351,28 +351,32 @@ impl<'a> Engine<'a> {
             .placed
             .platform
             .and_then(|platform| platform.buckets(source as usize, target as usize));
-        let bytes = match buckets.map(|ways| self.bursts.pass([source, target], &ways, bytes, self.now_s)) {
-            None => bytes,
-            Some(Passage::Left(bytes)) => bytes,
-            Some(Passage::Through(time_s)) => {
-                self.at(time_s, Event::Sent(number));
-                return;
-            }
-        };
         let hosts = self.placed.platform.map_or(0, Platform::host_count);
         let cap_bps = self
             .placed
             .cap_bps
             .map_or(f64::INFINITY, |caps| caps[source as usize * hosts + target as usize]);
-        let transfer = Transfer {
+        let mut transfer = Transfer {
             source,
             target,
             bytes,
             cap_bps,
             number,
+            between: false,
         };
+        let mut through_s = self.now_s;
+        match buckets.map(|ways| self.bursts.pass([source, target], &ways, bytes, self.now_s)) {
+            None => {}
+            Some(Passage::Left(left)) => transfer.bytes = left,
+            Some(Passage::Through(time_s)) => {
+                // The links between the hosts have no bucket that is known.
+                let peak_bps = bytes as f64 * 8.0 / (time_s - self.now_s);
+                through_s = time_s;
+                (transfer.between, transfer.cap_bps) = (true, cap_bps.min(peak_bps));
+            }
+        }
         if !wire.start(&transfer) {
-            self.at(self.now_s, Event::Sent(number));
+            self.at(through_s, Event::Sent(number));
         }
     }
 

@@ -78,6 +78,29 @@ fn what_the_token_buckets_hold_passes_at_once() {
 }
 
 #[test]
+fn what_the_token_buckets_hold_still_shares_the_uplinks_of_racks() {
+    let bursts = vec![Some((30_000.0, BitsPerSec::UNLIMITED)); 4];
+    let network = network(4, 2, RATE_BPS / 4.0).with_bursts(bursts).unwrap();
+    let seconds = |targets: [u32; 2]| {
+        let mut ranks = vec![Vec::new(); 4];
+        for (source, target) in (0..).zip(targets) {
+            ranks[source as usize].extend([isend(target, 20_000, 0)]);
+            ranks[target as usize].extend([irecv(source, 1)]);
+        }
+        let ends = |ops: &mut Vec<Op>| {
+            let requests: Vec<u32> = (ops.iter().map(|op| u32::from(matches!(op, Op::Irecv { .. })))).collect();
+            ops.push(wait(&requests));
+        };
+        ranks.iter_mut().for_each(ends);
+        run_on(&network, &[0, 1, 2, 3], &program(ranks), &bare())
+            .unwrap()
+            .makespan_s
+    };
+    close(seconds([1, 0]), ALPHA_S);
+    close(seconds([2, 3]), ALPHA_S + 40_000.0 * 4.0 * BYTE_S);
+}
+
+#[test]
 fn a_rendezvous_takes_another_round_trip() {
     let model = Model {
         eager_bytes: 1000,

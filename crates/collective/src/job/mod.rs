@@ -141,6 +141,10 @@ impl Platform for Hosts<'_> {
         self.0.links(source, target, path);
     }
 
+    fn route_between(&self, source: usize, target: usize, path: &mut Vec<LinkId>) {
+        self.0.network().route_between(source, target, path);
+    }
+
     fn rate(&self, link: LinkId) -> BitsPerSec {
         self.0.rate(link)
     }
