@@ -25,7 +25,7 @@ from gavotte.measure.slow.searching import CONFIRMING_ROUNDS, NEXT_ROUNDS, Round
 from gavotte.measure.slow.uplinks import racks_of
 from gavotte.terms import Pair
 
-CLOUDS = 400
+CLOUDS = 200
 MOST_MISSED = MOST_FALSE = CLOUDS // 100
 
 

@@ -413,7 +413,7 @@ def metrics(
 
 
 def spent_credit(planned: Planned, sent: Sent) -> Credit | None:
-    """Return the credit that a sample's one sender used up; None = its rate did not fall for good, or it is too short."""
+    """Return the credit that a sample's one sender used up; None = its rate did not fall for good, or it is short."""
     if len({source for source, _ in planned.pairs}) > 1 or len(sent.bins_bps) * sent.bin_s < LEAST_CREDIT_S:
         return None
     # The first bin is taken like the second one. `find_credit` leaves out the last one, which is not in `bins_bps`.
