@@ -28,6 +28,7 @@ def test_each_front_door_has_a_page() -> None:
     inside = {
         "gavotte.agents.reach",
         "gavotte.agents.sources",
+        "gavotte.agents.sources.listings",
         "gavotte.campaign.drivers",
         "gavotte.launch.launchers",
         "gavotte.measure.sharing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -10,14 +11,17 @@ from gavotte.agents.sources import from_list, from_mpi, from_slurm, from_ssh_con
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory, read_inventory
 
+logger = logging.getLogger(__name__)
+
 
 def resolve_hosts(name: str) -> Inventory:
     """Read the inventory that a user named.
 
     Args:
         name: what to read. `lab` is the running lab, and `slurm` the current allocation. `ssh-config:GLOB` selects
-            hosts of the ssh configuration. `mpi:FILE` selects the hosts of an MPI hostfile. Names or addresses with
-            commas between them are reached over SSH. Any other name is the path of a `*.hosts.toml`.
+            hosts of the ssh configuration. `mpi:FILE` selects the hosts of an MPI hostfile, and `listing:FILE` those
+            of a cloud's, Ansible's, Terraform's or Kubernetes' JSON listing. Names or addresses with commas between
+            them are reached over SSH. Any other name is the path of a `*.hosts.toml`.
 
     Raises:
         GavotteError: when no lab is up, there is no allocation, or the file is bad.
@@ -29,6 +33,14 @@ def resolve_hosts(name: str) -> Inventory:
         return from_ssh_config(rest)
     if mark and kind == "mpi":
         return from_mpi(rest)
+    if mark and kind == "listing":
+        # Its many types would delay the start of every verb.
+        from gavotte.agents.sources.listings import from_listings
+
+        listing = from_listings([rest])
+        for host, reason in listing.absent.items():
+            logger.warning("%s: left out: %s", host, reason)
+        return listing.inventory
     if "," in name and not Path(name).exists():
         return from_list(name)
     if name != "lab":

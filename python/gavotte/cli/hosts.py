@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,31 +30,56 @@ hosts = typer.Typer(
 Output = Annotated[Path | None, to_write("Write the Inventory to this file.", "X.hosts.toml")]
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where hosts are listed."""
+
+    ssh_config: Path | None = option("Take the hosts of this ssh configuration.", "FILE")
+    listing: list[str] | None = option(
+        "Take the hosts that a cloud's command line, kubectl, ansible-inventory or terraform has listed in this JSON "
+        "file; - is stdin. If repeated, hosts are put together from all files.",
+        "FILE",
+    )
+    match: str | None = option(
+        "Take only hosts with these names; without another source those of ~/.ssh/config.", "GLOB[,GLOB]"
+    )
+    slurm: bool = option("Take the hosts of the Slurm allocation that this runs in.", default=False)
+    mpi_hostfile: Path | None = option("Take the hosts of this Open MPI or MPICH hostfile.", "FILE")
+    user: str | None = option("Login name on hosts of a --listing that has none.", "NAME")
+    public: bool = option("Connect to hosts of a --listing at their public addresses.", default=False)
+
+    @property
+    def by_ssh(self) -> bool:
+        """Whether an ssh configuration has the hosts."""
+        return self.ssh_config is not None or (self.match is not None and not self.listing)
+
+    def check(self) -> None:
+        """Refuse options that do not belong together."""
+        if self.by_ssh + self.slurm + (self.mpi_hostfile is not None) + bool(self.listing) != 1:
+            raise typer.BadParameter("use one of --ssh-config (or --match), --listing, --slurm and --mpi-hostfile")
+        if not self.listing and (self.user is not None or self.public):
+            raise typer.BadParameter("--user and --public belong to --listing")
+
+
 @hosts.command("import", epilog="Example: gavotte hosts import --match 'web*,db?' -o my.hosts.toml")
 @declared
-def bring(
-    ssh_config: Path | None = option("Take the hosts of this ssh configuration.", "FILE"),
-    match: str | None = option(
-        "Take only hosts with these names; without --ssh-config those of ~/.ssh/config.", "GLOB[,GLOB]"
-    ),
-    slurm: bool = option("Take the hosts of the Slurm allocation that this runs in.", default=False),
-    mpi_hostfile: Path | None = option("Take the hosts of this Open MPI or MPICH hostfile.", "FILE"),
-    output: Output = None,
-    as_json: Json = False,
-) -> None:
-    """Make an Inventory from an ssh configuration, a Slurm allocation or an MPI hostfile."""
+def bring(source: _Source, output: Output = None, as_json: Json = False) -> None:
+    """Make an Inventory from an ssh configuration, a cloud's listing, a Slurm allocation or an MPI hostfile."""
     from gavotte.agents.sources import from_mpi, from_slurm, from_ssh_config
+    from gavotte.agents.sources.listings import from_listings
     from gavotte.formats.inventory import format_inventory, write_inventory
 
-    by_ssh = ssh_config is not None or match is not None
-    if by_ssh + slurm + (mpi_hostfile is not None) != 1:
-        raise typer.BadParameter("use one of --ssh-config (or --match), --slurm and --mpi-hostfile")
-    if mpi_hostfile is not None:
-        inventory = from_mpi(mpi_hostfile)
-    elif slurm:
+    source.check()
+    if source.listing:
+        listing = from_listings(source.listing, match=source.match or "*", user=source.user, public=source.public)
+        inventory = listing.inventory
+        warn([f"{host}: left out: {reason}" for host, reason in listing.absent.items()])
+    elif source.mpi_hostfile is not None:
+        inventory = from_mpi(source.mpi_hostfile)
+    elif source.slurm:
         inventory = from_slurm(os.environ)
     else:
-        inventory = from_ssh_config("*" if match is None else match, file=ssh_config)
+        inventory = from_ssh_config("*" if source.match is None else source.match, file=source.ssh_config)
     if output is not None:
         write_inventory(output, inventory)
     if as_json:
@@ -61,6 +87,25 @@ def bring(
     elif output is None:
         typer.echo(format_inventory(inventory), nl=False)
     note(f"{len(inventory.host)} host{'s' * (len(inventory.host) > 1)}" + (f" in {output}" if output else ""))
+
+
+@hosts.command("export", epilog="Example: gavotte hosts export --hosts my.hosts.toml --format ansible -o hosts.ini")
+def give(
+    hosts: Hosts,
+    form: Annotated[str, typer.Option("--format", metavar="NAME", help="ansible, ssh-config, openmpi or mpich.")],
+    output: Annotated[Path | None, to_write("Write the file here; without this option, to stdout.", "FILE")] = None,
+) -> None:
+    """Write hosts in the format of another tool: Ansible, ssh, Open MPI or MPICH."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.files.reading import write_text
+    from gavotte.hosts.exporting import exported
+
+    text = exported(resolve_hosts(hosts), form)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    write_text(output, text)
+    note(f"{output} written")
 
 
 @hosts.command("list", epilog="Example: gavotte hosts list --hosts my.hosts.toml")

@@ -1,6 +1,7 @@
 """Make Inventories from an ssh configuration, a Slurm allocation, an MPI hostfile, or a list of names.
 
-Each source only reads text and sends nothing to the hosts. They are later reached over SSH.
+Each source only reads text and sends nothing to the hosts. They are later reached over SSH. `listings` reads what
+clouds, Kubernetes, Ansible and Terraform list.
 """
 
 from gavotte.agents.sources.listed import from_list

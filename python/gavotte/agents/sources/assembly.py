@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gavotte.errors import FormatError
@@ -33,6 +33,9 @@ class Found:
         user: login name; None leaves it to ssh.
         cpus: cores or slots granted on the host; None = not stated.
         memory_bytes: memory granted on the host; None = not stated.
+        route: how ssh reaches it; None = by its name, with `user`.
+        addresses: further addresses of the host.
+        labels: where it is, in the words of its provider.
     """
 
     name: str
@@ -41,6 +44,9 @@ class Found:
     user: str | None = None
     cpus: float | None = None
     memory_bytes: int | None = None
+    route: SshRoute | None = None
+    addresses: Sequence[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def assemble(source: str, hosts: Sequence[Found], *, ssh_config: str | None = None) -> Inventory:
@@ -117,8 +123,12 @@ def _entry(host: Found, address: str) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": host_name(host.name),
         "address": address,
-        "agent": str(SshRoute(host.name, host.user)),
+        "agent": str(host.route or SshRoute(host.name, host.user)),
     }
+    if host.addresses:
+        entry["addresses"] = list(host.addresses)
+    if host.labels:
+        entry["labels"] = dict(host.labels)
     if host.cpus is not None:
         entry["cpus"] = host.cpus
     if host.memory_bytes is not None:

@@ -1,0 +1,66 @@
+"""What all listings have in common: machines with their addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+ZONE = "topology.kubernetes.io/zone"
+"""The label of a machine's availability zone, as Kubernetes names it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine of a listing.
+
+    Attributes:
+        ident: its unique name in the listing, such as an instance ID.
+        name: the name that its owner gave it; empty = none.
+        where: its place in the listing, for errors.
+        private: addresses at which the other machines reach it, the usual one first.
+        public: address at which it is reached from elsewhere; empty = none.
+        user: login name; empty = the listing has none.
+        port: port of its SSH server; None = the listing has none.
+        labels: where it is, in the words of the provider.
+        absent: reason why it cannot be used now; empty = it runs.
+    """
+
+    ident: str
+    name: str = ""
+    where: str = ""
+    private: tuple[str, ...] = ()
+    public: str = ""
+    user: str = ""
+    port: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    absent: str = ""
+
+    def with_more(self, other: Machine) -> Machine:
+        """Return this machine with what another listing knows of it."""
+        return replace(
+            self,
+            name=self.name or other.name,
+            private=self.private or other.private,
+            public=self.public or other.public,
+            labels={**other.labels, **self.labels},
+            absent=self.absent or other.absent,
+        )
+
+
+def at(document: Any, path: str) -> Any:
+    """Return the value at a path such as `network_interface.0.network_ip`; None = there is none."""
+    for part in path.split("."):
+        if isinstance(document, Mapping):
+            document = document.get(part)
+        elif isinstance(document, list) and part.isdecimal() and int(part) < len(document):
+            document = document[int(part)]
+        else:
+            return None
+    return document
+
+
+def text_at(document: Any, *paths: str) -> str:
+    """Return the first of several values that is a text and not empty; empty = none is."""
+    values = (at(document, path) for path in paths)
+    return next((value for value in values if isinstance(value, str) and value), "")
