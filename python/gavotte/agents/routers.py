@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,9 @@ from gavotte.formats.history import Ints
 from gavotte.terms import Pair
 from gavotte.terms.rounds import disjoint_rounds
 
-_GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=64))
+GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=64))
+"""Two small packets, whose time to live shows the number of routers."""
+
 GLANCE_S = 1.0
 """Longest time of a glance: usually some milliseconds, or 0.2 s if every packet is lost."""
 
@@ -51,22 +53,33 @@ def count_routers(send: Send, hosts: Iterable[str], names: Sequence[str], *, see
     here = set(hosts)
     routers = Routers(np.zeros((len(names), len(names)), dtype=np.int64))
     for back in (False, True):
-        for answer in send(between_any_two(here, names, _GLANCE, seed=seed, back=back), GLANCE_S):
-            i, j = index[answer.source], index[answer.target]
-            if answer.failure in OUT_OF_TOUCH:
-                routers.cut.add(frozenset((i, j)))
-            if answer.reply is None:
-                continue
-            if answer.failure == pb.FAILURE_NO_UDP:
-                routers.blocked.add((i, j))
-            if answer.reply.hops:
-                routers.lengths[i, j] = routers.lengths[j, i] = answer.reply.hops
-            if answer.reply.rtt_s > 0:
-                routers.round_trips_s[i, j] = answer.reply.rtt_s
+        for answer in send(between_any_two(here, names, GLANCE, seed=seed, back=back), GLANCE_S):
+            note_answer(answer, index, routers)
         # One direction shows the length. If one has a firewall, the other may have one too.
         if not routers.blocked and not routers.cut:
             break
     return routers
+
+
+def note_answer(answer: Answer, index: Mapping[str, int], routers: Routers) -> None:
+    """Note what the answer of one pair shows.
+
+    Args:
+        answer: the outcome of two small packets.
+        index: index of each host.
+        routers: receives the counts.
+    """
+    i, j = index[answer.source], index[answer.target]
+    if answer.failure in OUT_OF_TOUCH:
+        routers.cut.add(frozenset((i, j)))
+    if answer.reply is None:
+        return
+    if answer.failure == pb.FAILURE_NO_UDP:
+        routers.blocked.add((i, j))
+    if answer.reply.hops:
+        routers.lengths[i, j] = routers.lengths[j, i] = answer.reply.hops
+    if answer.reply.rtt_s > 0:
+        routers.round_trips_s[i, j] = answer.reply.rtt_s
 
 
 def between_any_two(

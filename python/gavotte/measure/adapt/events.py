@@ -144,9 +144,11 @@ class CountRouters(Instruction):
 
     Attributes:
         seed: seed of the order.
+        few: whether few pairs show the others, because there are many hosts.
     """
 
     seed: int
+    few: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gavotte.agents import Fleet
 from gavotte.agents.losses import Losses
+from gavotte.agents.pivots import count_by_pivots
 from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Answer, Schedule, carry_out
 from gavotte.measure.adapt.carrier import Carrier
@@ -43,11 +44,12 @@ class Agents(Protocol):
             round_s: the longest that one of them may take.
         """
 
-    def count_routers(self, seed: int) -> Counted:
+    def count_routers(self, seed: int, *, few: bool = False) -> Counted:
         """Count the routers between any two hosts.
 
         Args:
             seed: seed of the order.
+            few: whether few pairs show the others, because there are many hosts.
         """
 
     def carrier(self, experiment: Experiment) -> Carrier:
@@ -102,10 +104,10 @@ class FleetAgents:
         """Send probes; see `Agents`."""
         return carry_out(self._fleet, schedule, round_s=round_s, losses=self._losses)
 
-    def count_routers(self, seed: int) -> Counted:
+    def count_routers(self, seed: int, *, few: bool = False) -> Counted:
         """Count the routers between any two hosts; see `Agents`."""
         here = [host.name for host in self._fleet.hosts]
-        routers = count_routers(self.send, here, self._names, seed=seed)
+        routers = (count_by_pivots if few else count_routers)(self.send, here, self._names, seed=seed)
         return Counted(self.moment(), routers.lengths, routers.round_trips_s, routers.blocked, routers.cut)
 
     def carrier(self, experiment: Experiment) -> Carrier:

@@ -99,8 +99,8 @@ class Runner:
                 carrier = agents.carrier(instruction)
                 series = carrier.carry(groups, expect_bps, way)
                 yield Carried(agents.moment(), series, carrier.bytes_sent)
-            case CountRouters(seed):
-                yield agents.count_routers(seed)
+            case CountRouters(seed, few):
+                yield agents.count_routers(seed, few=few)
             case Rejoin():
                 agents.rejoin()
                 yield Done(agents.moment())

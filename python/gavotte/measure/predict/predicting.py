@@ -14,6 +14,7 @@ from statistics import median
 
 from gavotte import _core
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.pivots import count_by_pivots
 from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Answer, Schedule
 from gavotte.formats.inventory import Inventory
@@ -167,9 +168,9 @@ class PlayedAgents:
         del experiment
         return self._carrier
 
-    def count_routers(self, seed: int) -> Counted:
+    def count_routers(self, seed: int, *, few: bool = False) -> Counted:
         """Count the routers between any two hosts."""
-        routers = count_routers(self.send, self._names, self._names, seed=seed)
+        routers = (count_by_pivots if few else count_routers)(self.send, self._names, self._names, seed=seed)
         return Counted(self.moment(), routers.lengths, routers.round_trips_s)
 
     def send(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
