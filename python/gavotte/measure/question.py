@@ -13,6 +13,7 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.plan.cost import CostLimits
+from gavotte.measure.plan.labelled import rack_labels
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, Method
 from gavotte.measure.plan.path_plan import PathPlan, Scale, plan_paths
 from gavotte.terms import Progress
@@ -104,7 +105,8 @@ class MeasureQuestion:
             assumed_bps=ASSUMED_RATE_BPS if self.assumed_bps is None else self.assumed_bps,
             pairs=self.scale if self.pairs is None else self.pairs,
         )
-        return replace(plan, sustain_s=self.sustain_s).within(self.limits)
+        labels = rack_labels(self.inventory.host)
+        return replace(plan, sustain_s=self.sustain_s, labels=labels).within(self.limits)
 
 
 @dataclass(frozen=True)

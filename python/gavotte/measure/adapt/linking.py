@@ -16,6 +16,7 @@ from gavotte.measure.adapt.filling import Filling
 from gavotte.measure.adapt.sending import probe, send_rounds
 from gavotte.measure.adapt.state import State
 from gavotte.measure.plan.concurrency import Concurrency
+from gavotte.measure.plan.labelled import with_labels
 from gavotte.measure.plan.opening import opening
 from gavotte.measure.plan.rounds import packed
 from gavotte.measure.plan.sparse import sparse_pairs_of
@@ -26,9 +27,12 @@ from gavotte.terms.hierarchy import hierarchy_of
 def look(state: State) -> Steps[bool]:
     """Find machines and racks. Return whether pairs without a common host can share any of their links."""
     names = state.plan.names
-    event = yield CountRouters(state.plan.seed)
+    event = yield CountRouters(state.plan.seed, few=state.plan.sparse)
     assert isinstance(event, Counted)
-    state.results.lengths = event.lengths
+    state.results.lengths, note = with_labels(event.lengths, names, state.plan.labels)
+    state.results.labelled = state.results.lengths is not event.lengths
+    if note:
+        state.warnings.append(note)
     for pair, round_trip_s in event.round_trips_s.items():
         state.trips.take(pair, round_trip_s)
     blocked = state.streams.blocked

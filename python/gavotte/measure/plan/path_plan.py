@@ -86,6 +86,7 @@ class PathPlan:
         groups: the groups around each host, whose links are to be tested; None = no groups are known.
         untold: number of pairs that could fill each group link that may be limited like the others.
         sustain_s: time for which each host sends by TCP afterwards, to see credits that run out; 0 = it does not.
+        labels: host to the label of its rack, from its provider.
     """
 
     names: tuple[str, ...]
@@ -105,6 +106,7 @@ class PathPlan:
     groups: Sequence[frozenset[str]] | None = None
     untold: Sequence[int] = ()
     sustain_s: float = 0.0
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def first(self) -> list[list[Pair]]:
