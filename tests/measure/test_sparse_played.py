@@ -12,6 +12,7 @@ from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 from tests.shell import gavotte
 
+from gavotte.cli.networks import measured_history
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History, read_history, write_history
 from gavotte.formats.topology import Topology
@@ -73,6 +74,16 @@ def test_few_pairs_show_the_rates_of_all(count: int, hosts: int, over: float) ->
             assert {first[member] for member in group.members} == {first[group.members[0]]}
             assert group.up_bps == pytest.approx(limits[first[group.members[0]]], rel=0.03)
             assert group.down_bps == pytest.approx(limits[first[group.members[0]]], rel=0.03)
+
+
+def test_verbs_that_measure_many_hosts_do_so_by_few_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    network = PlayedNetwork(Oracle(racks(3, 10, 3.0)), seed=1)
+    with network.held():
+        history = measured_history(network.inventory, seed=1)
+    assert history.held_out is not None
+    assert "0 of 60 held-out pairs were" in capsys.readouterr().err
+    assert off(history, network.oracle).max() < 0.05
+    assert len(model(history).groups) == 3
 
 
 def test_limits_of_single_pairs_are_found_by_the_check() -> None:
