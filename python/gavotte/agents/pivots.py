@@ -14,7 +14,7 @@ distance need further pivots:
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +32,9 @@ PIVOTS = 12
 
 TRIES = 2
 """Probes of a pair that does not answer."""
+
+EACH_S = 0.005
+"""Time that a pivot may take for each host of a round: it receives from one after the other."""
 
 LONG_S = 0.005
 """Round trips of unprobed pairs are estimated from here on. Shorter ones delay no probe."""
@@ -98,16 +101,20 @@ def _rounds(group: _Group, pivots: Sequence[int], lengths: Ints, seed: int) -> l
         named = [[(group.hosts[a], group.hosts[b]) for a, b in pairs] for pairs in rounds]
         # Some hosts of a rack were pivots before.
         return [left for pairs in named if (left := [pair for pair in pairs if not lengths[pair]])]
-    return [
-        [(host, pivot) for host in group.hosts if host not in pivots[: number + 1]]
-        for number, pivot in enumerate(pivots)
+    # In each round, the hosts are spread over all pivots. Two pivots are one pair.
+    turns = [
+        [(host, pivots[(place + turn) % len(pivots)]) for place, host in enumerate(group.hosts)]
+        for turn in range(len(pivots))
     ]
+    place = {pivot: number for number, pivot in enumerate(pivots)}
+    return [[pair for pair in pairs if place.get(pair[0], len(pivots)) > place[pair[1]]] for pairs in turns]
 
 
 def _together(rounds: Sequence[Sequence[Sequence[Pair]]]) -> list[list[Pair]]:
     """Return the rounds of all groups at the same time."""
     longest = max(map(len, rounds), default=0)
-    return [[pair for each in rounds if number < len(each) for pair in each[number]] for number in range(longest)]
+    merged = ([pair for each in rounds if number < len(each) for pair in each[number]] for number in range(longest))
+    return [pairs for pairs in merged if pairs]
 
 
 def _probe(send: Send, names: Sequence[str], rounds: Sequence[Sequence[Pair]], routers: Routers) -> None:
@@ -115,7 +122,8 @@ def _probe(send: Send, names: Sequence[str], rounds: Sequence[Sequence[Pair]], r
     index = {name: number for number, name in enumerate(names)}
     for _ in range(TRIES):
         schedule = [[Step(names[i], names[j], GLANCE) for i, j in pairs] for pairs in rounds]
-        for answer in send(schedule, GLANCE_S):
+        crowd = max(Counter(pair[1] for pair in pairs).most_common(1)[0][1] for pairs in rounds)
+        for answer in send(schedule, GLANCE_S + EACH_S * crowd):
             note_answer(answer, index, routers)
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if not routers.lengths[pair]])]
         if not rounds or routers.blocked or routers.cut:
