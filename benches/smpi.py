@@ -42,7 +42,7 @@ def platform(network: Network) -> str:
     for name, rate_bps in links.items():
         rate = f"{rate_bps / GOODPUT_PER_WIRE / 8:.0f}Bps"
         lines.append(f'<link id={quoteattr(name)} bandwidth="{rate}" latency="0s"/>')
-    latencies = {}
+    latencies: dict[float, str] = {}
     for i, source in enumerate(network.names):
         for j, target in enumerate(network.names):
             if i == j:
