@@ -85,11 +85,11 @@ def tree(sizes: list[list[list[int]]]) -> Ints:
 def test_few_pairs_show_all_lengths_of_a_tree(sizes: list[list[list[int]]], seed: int) -> None:
     lengths = tree(sizes)
     cloud = Cloud(lengths)
-    found = count_by_pivots(cloud.send, cloud.names, cloud.names, seed=seed)
-    assert np.array_equal(found.lengths, lengths)
+    counted = count_by_pivots(cloud.send, cloud.names, cloud.names, seed=seed)
+    assert np.array_equal(counted.lengths, lengths)
     assert len(cloud.asked) <= len(lengths) * (len(lengths) - 1) // 2
-    assert not found.cut
-    assert not found.blocked
+    assert not counted.cut
+    assert not counted.blocked
 
 
 def test_a_thousand_hosts_take_six_of_a_hundred_pairs_and_few_turns() -> None:
@@ -97,8 +97,8 @@ def test_a_thousand_hosts_take_six_of_a_hundred_pairs_and_few_turns() -> None:
     sizes = [[[1] * rng.randint(16, 48) for _ in range(8)] for _ in range(4)]
     cloud = Cloud(tree(sizes))
     count = len(cloud.names)
-    found = count_by_pivots(cloud.send, cloud.names, cloud.names, seed=1)
-    assert np.array_equal(found.lengths, cloud.lengths)
+    counted = count_by_pivots(cloud.send, cloud.names, cloud.names, seed=1)
+    assert np.array_equal(counted.lengths, cloud.lengths)
     assert len(cloud.asked) < 0.08 * count * (count - 1) / 2
     assert cloud.turns <= 8
 
@@ -114,16 +114,16 @@ def test_hidden_routers_look_as_they_do_between_all_pairs() -> None:
 def test_a_silent_host_stays_unknown_and_costs_no_other() -> None:
     lengths = tree([[[1] * 8, [1] * 8, [1] * 8]])
     cloud = Cloud(lengths, silent={5})
-    found = count_by_pivots(cloud.send, cloud.names, cloud.names, seed=2)
-    assert not found.lengths[5].any()
+    counted = count_by_pivots(cloud.send, cloud.names, cloud.names, seed=2)
+    assert not counted.lengths[5].any()
     others = [host for host in range(24) if host != 5]
-    assert np.array_equal(found.lengths[np.ix_(others, others)], lengths[np.ix_(others, others)])
+    assert np.array_equal(counted.lengths[np.ix_(others, others)], lengths[np.ix_(others, others)])
 
 
 def test_hosts_that_are_not_used_stay_unknown() -> None:
     cloud = Cloud(tree([[[1] * 6, [1] * 6]]))
-    found = count_by_pivots(cloud.send, cloud.names[1:], cloud.names)
-    assert not found.lengths[0].any()
+    counted = count_by_pivots(cloud.send, cloud.names[1:], cloud.names)
+    assert not counted.lengths[0].any()
     assert all(0 not in pair for pair in cloud.asked)
 
 
@@ -137,11 +137,11 @@ def test_lost_packets_are_sent_again() -> None:
 def test_behind_firewalls_all_pairs_are_probed(deaf: set[Pair]) -> None:
     lengths = tree([[[1] * 8, [1] * 8, [1] * 8]])
     few, all_pairs = Cloud(lengths, deaf=deaf), Cloud(lengths, deaf=deaf)
-    found = count_by_pivots(few.send, few.names, few.names, seed=4)
+    counted = count_by_pivots(few.send, few.names, few.names, seed=4)
     expected = count_routers(all_pairs.send, all_pairs.names, all_pairs.names, seed=4)
-    if found.blocked:
-        assert found.blocked == expected.blocked
-        assert np.array_equal(found.lengths, expected.lengths)
+    if counted.blocked:
+        assert counted.blocked == expected.blocked
+        assert np.array_equal(counted.lengths, expected.lengths)
     else:
         assert deaf == {(3, 7), (7, 3)}
 
@@ -150,8 +150,8 @@ def test_far_pairs_are_known_although_they_were_not_probed() -> None:
     lengths = tree([[[1] * 10], [[1] * 10]])
     lengths[lengths == 6] = 8
     cloud = Cloud(lengths)
-    found = count_by_pivots(cloud.send, cloud.names, cloud.names)
-    far = {frozenset(pair) for pair, trip_s in found.round_trips_s.items() if trip_s > 0.02}
+    counted = count_by_pivots(cloud.send, cloud.names, cloud.names)
+    far = {frozenset(pair) for pair, trip_s in counted.round_trips_s.items() if trip_s > 0.02}
     assert far == {frozenset((i, j)) for i in range(10) for j in range(10, 20)}
 
 

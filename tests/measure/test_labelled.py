@@ -36,9 +36,9 @@ def lengths(within: int, across: int) -> np.ndarray[tuple[int, int], np.dtype[np
 def test_the_nearest_switch_counts(labels: dict[str, str], label: str) -> None:
     host = Host(name="a", address="10.0.0.1", agent="ssh://a", labels=labels)
     other = Host(name="b", address="10.0.0.2", agent="ssh://b", labels={"topology.kubernetes.io/zone": "1a"})
-    found = rack_labels([host, other])
-    assert list(found) == ["a"]
-    assert found["a"].endswith(label)
+    racks_of_hosts = rack_labels([host, other])
+    assert list(racks_of_hosts) == ["a"]
+    assert racks_of_hosts["a"].endswith(label)
 
 
 def test_labels_count_where_all_paths_are_equally_long() -> None:

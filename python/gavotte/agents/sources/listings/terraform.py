@@ -76,15 +76,15 @@ def of_state(document: Any, path: str) -> list[Machine]:
 def of_outputs(document: Any, path: str) -> list[Machine]:
     """Return the machines of `terraform output -json`: of its one output that names them."""
     named = {name: _of_value(output["value"]) for name, output in document.items()}
-    found = {name: machines for name, machines in named.items() if machines}
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
-        names = sorted(found)
+    candidates = {name: machines for name, machines in named.items() if machines}
+    if len(candidates) == 1:
+        return next(iter(candidates.values()))
+    if candidates:
+        names = sorted(candidates)
         raise FormatError(
             path,
             "",
-            f"has {len(found)} outputs with addresses: {', '.join(names)}",
+            f"has {len(candidates)} outputs with addresses: {', '.join(names)}",
             f"choose one: `terraform output -json {names[0]}`",
         )
     raise FormatError(path, "", "has no output with addresses", "write one, or use `terraform show -json`")
