@@ -32,7 +32,7 @@ from benches import mpi
 from benches.launch import orders
 from benches.launch.job import KNOWN, Job, available, calm_library, limited
 from benches.machine import machine, processor_times
-from benches.recorded import write_figure
+from benches.recorded import command_line, write_figure
 from examples.programs.loop import RANKS, TOPOLOGY
 
 from gavotte.formats.topology import Topology, read_topology
@@ -224,7 +224,7 @@ def main() -> int:
         write_figure(
             asked.record / f"launch-{asked.cloud}.json",
             title=f"Wall time of real programs by gavotte launch, {'three racks' if asked.cloud == 'racks' else 'equal links'}",
-            command=f'make bench-launch ARGS="--cloud {asked.cloud} --runs {asked.runs}"',
+            command=command_line("launch", asked.record),
             about=about,
             seed=f"0 to {asked.seeds - 1}",
             samples=f"{asked.runs} runs of each order, interleaved, median ± standard deviation in seconds",
