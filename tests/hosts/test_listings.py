@@ -375,4 +375,7 @@ def test_hosts_for_other_tools(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "hosts.ini written\n")
     assert (tmp_path / "hosts.ini").read_text() == exported(inventory, "ansible")
+    done = gavotte("hosts", "export", "--hosts", "my.hosts.toml", "--format", "mpich", "--json", cwd=tmp_path)
+    document = {"format": "mpich", "hosts": ["web1", "db"], "text": exported(inventory, "mpich")}
+    assert json.loads(done.stdout) == document
     assert set(FORMS) == {"ansible", "ssh-config", "openmpi", "mpich"}

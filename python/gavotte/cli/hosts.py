@@ -94,18 +94,22 @@ def give(
     hosts: Hosts,
     form: Annotated[str, typer.Option("--format", metavar="NAME", help="ansible, ssh-config, openmpi or mpich.")],
     output: Annotated[Path | None, to_write("Write the file here; without this option, to stdout.", "FILE")] = None,
+    as_json: Json = False,
 ) -> None:
     """Write hosts in the format of another tool: Ansible, ssh, Open MPI or MPICH."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.files.reading import write_text
     from gavotte.hosts.exporting import exported
 
-    text = exported(resolve_hosts(hosts), form)
-    if output is None:
+    inventory = resolve_hosts(hosts)
+    text = exported(inventory, form)
+    if output is not None:
+        write_text(output, text)
+        note(f"{output} written")
+    if as_json:
+        emit_json({"format": form, "hosts": inventory.names, "text": text})
+    elif output is None:
         typer.echo(text, nl=False)
-        return
-    write_text(output, text)
-    note(f"{output} written")
 
 
 @hosts.command("list", epilog="Example: gavotte hosts list --hosts my.hosts.toml")
