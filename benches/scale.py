@@ -9,6 +9,9 @@ Hosts are in unequal racks, whose uplinks are oversubscribed 2 to 6 times. `play
 - *misplaced* counts hosts whose rack has other hosts than the true one.
 - *off* is the share of all pairs that are off by more than 5 %, next to what the measurement said it is at most.
 - *worst link* is the largest error of a rack's uplink or downlink that limits its hosts.
+
+Another table shows how few pairs find the racks of up to 4,096 hosts by pivots: probed pairs as a share of all, calls to
+each agent, rounds of small packets, and hosts whose distances from others came out wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +31,9 @@ from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 
 from gavotte import lab
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.pivots import count_by_pivots
+from gavotte.agents.schedule import Answer, Schedule
 from gavotte.formats.history import Floats
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
@@ -37,6 +43,7 @@ from gavotte.measure.plan.path_plan import Scale
 from gavotte.model import check_held_out, find_constant, model
 from gavotte.tables import matrix
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.hierarchy import RACK_HOPS
 
 RACK_HOSTS = (8, 24)
 MOST_RACKS = 6
@@ -48,6 +55,10 @@ SHOWS = 1.15
 """A link shows if its hosts could fill it this many times."""
 
 PLAYED_MBPS = (100, 200, 300, 400)
+PIVOT_HOSTS = (128, 1024, 4096)
+PIVOT_RACK_HOSTS = (16, 48)
+PIVOT_COLUMNS = ["hosts", "racks", "pairs", "calls", "rounds", "wrong"]
+
 COLUMNS = [
     "cloud",
     "hosts",
@@ -175,6 +186,34 @@ def worst_link(topology: Topology, network: Network) -> float:
     return worst
 
 
+def by_pivots(hosts: int, seed: int) -> list[str]:
+    """Find the racks of a cloud by pivots that answer at once; print and return the row."""
+    rng = random.Random(f"pivots {hosts} {seed}")
+    racks: list[int] = []
+    while len(racks) < hosts:
+        racks += [len(racks)] * min(rng.randint(*PIVOT_RACK_HOSTS), hosts - len(racks))
+    of = np.array(racks)
+    lengths = np.where(of[:, None] == of[None, :], RACK_HOPS, RACK_HOPS + 2)
+    np.fill_diagonal(lengths, 0)
+    names = [str(number) for number in range(hosts)]
+    calls = rounds = pairs = 0
+
+    def send(schedule: Schedule, _round_s: float) -> Iterator[Answer]:
+        nonlocal calls, rounds, pairs
+        calls, rounds, pairs = calls + 1, rounds + len(schedule), pairs + sum(map(len, schedule))
+        for number, steps in enumerate(schedule):
+            for step in steps:
+                reply = pb.ProbeReply(hops=int(lengths[int(step.source), int(step.target)]))
+                yield Answer(number, step.source, step.target, reply)
+
+    counted = count_by_pivots(send, names, names, seed=seed).lengths
+    wrong = int((counted != lengths).any(axis=1).sum())
+    share = f"{100 * pairs / (hosts * (hosts - 1) / 2):.1f} %"
+    cells = [str(hosts), str(len(set(racks))), share, str(calls), str(rounds), str(wrong)]
+    print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
+    return cells
+
+
 def run(
     kind: str, take: Callable[[Topology, int, Scale], Measurement], size: int, seed: int, scale: Scale
 ) -> list[str]:
@@ -208,6 +247,9 @@ def main() -> None:
     args = parser.parse_args()
     about = machine()
     print(f"{about}; seed {args.seed}")
+    print(" ".join(f"{column:>12}" for column in PIVOT_COLUMNS))
+    for size in PIVOT_HOSTS:
+        by_pivots(size, args.seed)
     print(" ".join(f"{column:>12}" for column in COLUMNS), flush=True)
     rows = []
     for size in args.played:

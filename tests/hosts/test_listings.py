@@ -109,7 +109,7 @@ OPENSTACK = [
         "Image": "debian",
         "Flavor": "m1.large",
     },
-    {"ID": "e1", "Name": "node 2", "Status": "ACTIVE", "Networks": "private=10.2.0.6, fd00::6; other=10.3.0.6"},
+    {"ID": "e1", "Name": "node 2", "Status": "ACTIVE", "Networks": "private=10.2.0.6, fd00::6; storage=10.3.0.6"},
     {"ID": "e2", "Name": "node-3", "Status": "SHUTOFF", "Networks": {"private": ["10.2.0.7"]}},
 ]
 KUBERNETES = {
@@ -223,7 +223,9 @@ def test_agents_are_reached_as_the_listing_says(tmp_path: Path) -> None:
     }
     routes = {host.name: host.agent for host in of(tmp_path, AWS, public=True).inventory.host}
     assert routes == {"web1": "ssh://203.0.113.7", "i-2": "ssh://10.0.0.2", "i-3": "ssh://10.0.0.3"}
-    assert of(tmp_path, OPENSTACK, public=True).inventory.host[0].agent == "ssh://203.0.113.5"
+    # The second server has a fixed address of each family, and another one in a network for storage.
+    routes = {host.name: host.agent for host in of(tmp_path, OPENSTACK, public=True).inventory.host}
+    assert routes == {"node-1": "ssh://203.0.113.5", "e1": "ssh://10.2.0.6"}
 
 
 def test_places_become_labels(tmp_path: Path) -> None:
@@ -260,9 +262,9 @@ TWO_OUTPUTS = {**OUTPUTS, "more": {"sensitive": False, "value": ["10.7.0.3"]}}
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({}, "is no listing of hosts that is known; use the output of one of `aws ec2 describe-instances`"),
-        ([], "is no listing of hosts that is known"),
-        (3, "is no listing of hosts that is known"),
+        ({}, "is not a known listing of hosts; use the output of one of `aws ec2 describe-instances`"),
+        ([], "is not a known listing of hosts"),
+        (3, "is not a known listing of hosts"),
         (
             {"Reservations": [{"Instances": [{"State": {"Name": "running"}}]}]},
             "Reservations[0].Instances[0].InstanceId",

@@ -60,7 +60,7 @@ def test_counted_routers_outweigh_labels_and_both_are_reported() -> None:
         "labels and routers disagree on 3 pairs of hosts: a and b are not both in `k=1`, but 1 router "
     )
     assert with_labels(agreeing, NAMES, LABELS | {"c": "k=1"})[1].startswith(
-        "labels and routers disagree on 3 pairs of hosts: a and c are both in `k=1`, but 3 routers between them"
+        "labels and routers disagree on 3 pairs of hosts: a and c are both in `k=1`, but 3 routers are between them"
     )
 
 

@@ -8,7 +8,7 @@ distance need further pivots:
 2. Each pivot splits its part of the group by distance. Parts without a pivot in them are groups of the next turn.
 3. Hosts in one rack differ only by their machines: all pairs of them are probed.
 
-1,024 hosts in 31 racks take 6 % of the pairs, and five turns instead of 1,023 rounds.
+1,024 hosts in 32 racks take 8 % of the pairs and five turns with 178 rounds instead of 1,023 (`make bench-scale`).
 """
 
 from __future__ import annotations

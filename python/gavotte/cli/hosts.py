@@ -90,7 +90,7 @@ def bring(source: _Source, output: Output = None, as_json: Json = False) -> None
 
 
 @hosts.command("export", epilog="Example: gavotte hosts export --hosts my.hosts.toml --format ansible -o hosts.ini")
-def give(
+def export(
     hosts: Hosts,
     form: Annotated[str, typer.Option("--format", metavar="NAME", help="ansible, ssh-config, openmpi or mpich.")],
     output: Annotated[Path | None, to_write("Write the file here; without this option, to stdout.", "FILE")] = None,

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from gavotte.formats.trace import MpiTrace
 
 LEAST_FACTOR, MOST_FACTOR = 0.5, 1.3
-"""Bounds of what earlier runs say about the time that the network takes for messages. Whatever took longer are
-processors: a driven cavity on sixths of cores took 29 s for messages that crossed the network in 6, in any order."""
+"""Bounds of what earlier runs say about the time that the network takes for messages. Anything longer is the time of
+processors, which no order saves: a driven cavity on sixths of cores takes 30 s in any order (`make bench-launch`)."""
 MOST_EVENTS = 5_000_000
 """Most events of a prediction: some 5 s of a processor. A longer trace would hold the launch up."""
 LEAST_MESSAGES = 0.02
@@ -65,7 +65,7 @@ class TracedJob:
 
     @cached_property
     def processors_s(self) -> float:
-        """Seconds that messages took beyond that, in any order of hosts: those of slow or shared processors."""
+        """Seconds that messages took beyond that, the mean of earlier runs: the time of slow or shared processors."""
         return self._messages[1]
 
     @cached_property

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gavotte.measure.plan.cost import Cost, Most
 from gavotte.measure.plan.fast_paths import FAST_BPS
+from gavotte.measure.plan.labelled import with_labels
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS
 from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.sparse import sparse_pairs_of
@@ -56,7 +57,8 @@ class MeasurementPlan:
         here = self.paths.of_hosts(self.pilot.inventory.names)
         if not here.sparse:
             return here
-        tree = hierarchy_of(here.names, self.pilot.lengths)
+        lengths, _ = with_labels(self.pilot.lengths, here.names, here.labels)
+        tree = hierarchy_of(here.names, lengths)
         return here.of_pairs(sparse_pairs_of(tree, range(tree.size), seed=here.seed))
 
     @property

@@ -77,7 +77,8 @@ def with_labels(lengths: Ints, names: Sequence[str], labels: Mapping[str, str]) 
     i, j, label = wrong[0]
     together = "are both in" if labels[names[i]] == labels[names[j]] else "are not both in"
     routers = int(lengths[i, j]) - 1
+    between = "1 router is" if routers == 1 else f"{routers} routers are"
     return lengths, (
         f"labels and routers disagree on {len(wrong)} pairs of hosts: {names[i]} and {names[j]} {together} `{label}`, "
-        f"but {routers} router{'s' * (routers != 1)} between them; what was counted is used"
+        f"but {between} between them; the counted routers are used"
     )

@@ -226,21 +226,21 @@ class _Servers(Emitted):
 def of_openstack(document: Any, path: str) -> list[Machine]:
     """Return the machines of `openstack server list -f json`.
 
-    A server's first network is the one at which others reach it. Older clients write all networks as one text:
-    `private=10.0.0.4, fd00::4; public=172.24.4.8`.
+    Others reach a server at its first network, and from elsewhere at the floating address that follows there. Older
+    clients write all networks as one text: `private=10.0.0.4, 172.24.4.8; storage=10.1.0.4`.
     """
     machines = []
     for i, server in enumerate(validate(_Servers, {"server": document}, path).server):
         networks = server.networks if isinstance(server.networks, Mapping) else _networks(server.networks)
         addresses = [address for each in networks.values() for address in each]
+        fixed_and_floating = [address for address in next(iter(networks.values()), []) if ":" not in address]
         machines.append(
             Machine(
                 ident=server.ident,
                 name=server.name,
                 where=f"server {i + 1}",
                 private=tuple(addresses),
-                # A floating address follows the fixed ones.
-                public=addresses[-1] if len(addresses) > 1 else "",
+                public=fixed_and_floating[-1] if len(fixed_and_floating) > 1 else "",
                 labels={ZONE: server.zone} if server.zone else {},
                 absent="" if server.status == "ACTIVE" else server.status.lower(),
             )

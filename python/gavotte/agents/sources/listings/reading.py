@@ -96,7 +96,7 @@ def _reader(document: Any, path: str) -> Reader:
     """Return what reads a document.
 
     Raises:
-        FormatError: when the document is no listing that is known.
+        FormatError: when the document is not a known listing.
     """
     readers = {
         "Reservations": of_aws,
@@ -129,7 +129,7 @@ def _reader(document: Any, path: str) -> Reader:
         if all(isinstance(each, (str, Mapping)) for each in values):
             return of_output
     commands = ", ".join(f"`{command}`" for command in KNOWN)
-    raise FormatError(path, "", "is no listing of hosts that is known", f"use the output of one of {commands}")
+    raise FormatError(path, "", "is not a known listing of hosts", f"use the output of one of {commands}")
 
 
 def _named(machines: Sequence[Machine]) -> dict[str, Machine]:
