@@ -43,23 +43,26 @@ def test_the_nearest_switch_counts(labels: dict[str, str], label: str) -> None:
 
 def test_labels_count_where_all_paths_are_equally_long() -> None:
     for hidden in (lengths(1, 1), lengths(2, 2), lengths(0, 0)):
-        used, note = with_labels(hidden, NAMES, LABELS)
-        assert np.array_equal(used, lengths(2, 4))
-        assert note == "the network hides its routers, so racks are those of the hosts' labels (k)"
+        compared = with_labels(hidden, NAMES, LABELS)
+        assert np.array_equal(compared.lengths, lengths(2, 4))
+        assert compared.by_labels
+        assert compared.note == "the network hides its routers, so racks are those of the hosts' labels (k)"
     # One rack distinguishes nothing.
-    used, note = with_labels(lengths(1, 1), NAMES, dict.fromkeys(NAMES, "k=1"))
-    assert (used.tolist(), note) == (lengths(1, 1).tolist(), "")
+    compared = with_labels(lengths(1, 1), NAMES, dict.fromkeys(NAMES, "k=1"))
+    assert np.array_equal(compared.lengths, lengths(1, 1))
+    assert (compared.by_labels, compared.note) == (False, "")
 
 
 def test_counted_routers_outweigh_labels_and_both_are_reported() -> None:
     agreeing = lengths(2, 4)
-    assert with_labels(agreeing, NAMES, LABELS)[1] == ""
-    used, note = with_labels(agreeing, NAMES, LABELS | {"b": "k=2"})
-    assert np.array_equal(used, agreeing)
-    assert note.startswith(
+    assert with_labels(agreeing, NAMES, LABELS).note == ""
+    compared = with_labels(agreeing, NAMES, LABELS | {"b": "k=2"})
+    assert np.array_equal(compared.lengths, agreeing)
+    assert not compared.by_labels
+    assert compared.note.startswith(
         "labels and routers disagree on 3 pairs of hosts: a and b are not both in `k=1`, but 1 router "
     )
-    assert with_labels(agreeing, NAMES, LABELS | {"c": "k=1"})[1].startswith(
+    assert with_labels(agreeing, NAMES, LABELS | {"c": "k=1"}).note.startswith(
         "labels and routers disagree on 3 pairs of hosts: a and c are both in `k=1`, but 3 routers are between them"
     )
 

@@ -57,8 +57,7 @@ class MeasurementPlan:
         here = self.paths.of_hosts(self.pilot.inventory.names)
         if not here.sparse:
             return here
-        lengths, _ = with_labels(self.pilot.lengths, here.names, here.labels)
-        tree = hierarchy_of(here.names, lengths)
+        tree = hierarchy_of(here.names, with_labels(self.pilot.lengths, here.names, here.labels).lengths)
         return here.of_pairs(sparse_pairs_of(tree, range(tree.size), seed=here.seed))
 
     @property

@@ -29,10 +29,10 @@ def look(state: State) -> Steps[bool]:
     names = state.plan.names
     event = yield CountRouters(state.plan.seed, few=state.plan.sparse)
     assert isinstance(event, Counted)
-    state.results.lengths, note = with_labels(event.lengths, names, state.plan.labels)
-    state.results.labelled = state.results.lengths is not event.lengths
-    if note:
-        state.warnings.append(note)
+    compared = with_labels(event.lengths, names, state.plan.labels)
+    state.results.lengths, state.results.labelled = compared.lengths, compared.by_labels
+    if compared.note:
+        state.warnings.append(compared.note)
     for pair, round_trip_s in event.round_trips_s.items():
         state.trips.take(pair, round_trip_s)
     blocked = state.streams.blocked

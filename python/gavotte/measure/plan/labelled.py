@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from gavotte.formats.history import Ints
 from gavotte.formats.inventory import Host
+from gavotte.formats.parts.counting import counted
 from gavotte.terms.hierarchy import RACK_HOPS
 
 _LAYER = re.compile(r"topology\.k8s\.aws/network-node-layer-([0-9]{1,2})")
@@ -42,7 +44,21 @@ def rack_labels(hosts: Iterable[Host]) -> dict[str, str]:
     return racks
 
 
-def with_labels(lengths: Ints, names: Sequence[str], labels: Mapping[str, str]) -> tuple[Ints, str]:
+class Compared(NamedTuple):
+    """Path lengths after a comparison with labels.
+
+    Attributes:
+        lengths: (N, N) path lengths (routers + 1), 0 = unknown.
+        by_labels: whether they are those of labels, because the network hides its routers.
+        note: what a reader should know; empty = nothing.
+    """
+
+    lengths: Ints
+    by_labels: bool = False
+    note: str = ""
+
+
+def with_labels(lengths: Ints, names: Sequence[str], labels: Mapping[str, str]) -> Compared:
     """Compare counted path lengths with labels, and use the labels where the lengths show nothing.
 
     1. If all known paths are equally long and labels name several racks, paths within a rack are `RACK_HOPS` long, and
@@ -53,32 +69,31 @@ def with_labels(lengths: Ints, names: Sequence[str], labels: Mapping[str, str]) 
         lengths: (N, N) path lengths (routers + 1), 0 = unknown.
         names: names of the N hosts.
         labels: host to label of its rack; hosts without one are in no known rack.
-
-    Returns:
-        the lengths to use, and what a reader should know; empty = nothing.
     """
     labelled = [(number, labels[name]) for number, name in enumerate(names) if name in labels]
     if len({label for _, label in labelled}) < 2:
-        return lengths, ""
+        return Compared(lengths)
     known = np.unique(lengths[lengths > 0])
     if len(known) <= 1:
         used = lengths.copy()
         for (i, one), (j, two) in combinations(labelled, 2):
             used[i, j] = used[j, i] = RACK_HOPS if one == two else APART_HOPS
         key = labelled[0][1].partition("=")[0]
-        return used, f"the network hides its routers, so racks are those of the hosts' labels ({key})"
+        note = f"the network hides its routers, so racks are those of the hosts' labels ({key})"
+        return Compared(used, by_labels=True, note=note)
     wrong = [
         (i, j, one)
         for (i, one), (j, two) in combinations(labelled, 2)
         if lengths[i, j] and (one == two) != bool(lengths[i, j] <= RACK_HOPS)
     ]
     if not wrong:
-        return lengths, ""
+        return Compared(lengths)
     i, j, label = wrong[0]
     together = "are both in" if labels[names[i]] == labels[names[j]] else "are not both in"
     routers = int(lengths[i, j]) - 1
     between = "1 router is" if routers == 1 else f"{routers} routers are"
-    return lengths, (
-        f"labels and routers disagree on {len(wrong)} pairs of hosts: {names[i]} and {names[j]} {together} `{label}`, "
+    note = (
+        f"labels and routers disagree on {counted(len(wrong), 'pair')} of hosts: {names[i]} and {names[j]} {together} `{label}`, "
         f"but {between} between them; the counted routers are used"
     )
+    return Compared(lengths, note=note)
