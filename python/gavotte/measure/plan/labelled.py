@@ -93,7 +93,7 @@ def with_labels(lengths: Ints, names: Sequence[str], labels: Mapping[str, str]) 
     routers = int(lengths[i, j]) - 1
     between = "1 router is" if routers == 1 else f"{routers} routers are"
     note = (
-        f"labels and routers disagree on {counted(len(wrong), 'pair')} of hosts: {names[i]} and {names[j]} {together} `{label}`, "
-        f"but {between} between them; the counted routers are used"
+        f"labels and routers disagree on {counted(len(wrong), 'pair')} of hosts: "
+        f"{names[i]} and {names[j]} {together} `{label}`, but {between} between them; the counted routers are used"
     )
     return Compared(lengths, note=note)
