@@ -270,6 +270,7 @@ impl<'a> Engine<'a> {
             bytes,
             stage: if eager { Stage::Eager } else { Stage::Announced },
             left_bytes: bytes - first,
+            behind_bytes: 0,
             sender: (!eager).then_some(ticket),
             receiver: None,
             path,
@@ -337,7 +338,7 @@ impl<'a> Engine<'a> {
     fn start(&mut self, number: u32, bytes: u64) {
         let message = self.messages.at(number);
         let [source, target] = [message.envelope.source, message.target].map(|rank| self.placed.hosts[rank as usize]);
-        let Some(wire) = self.wire.as_mut().filter(|_| source != target) else {
+        if self.wire.is_none() || source == target {
             let local = self.placed.platform.is_some();
             let seconds = if local {
                 bytes as f64 * 8.0 / self.model.local_bps
@@ -346,42 +347,55 @@ impl<'a> Engine<'a> {
             };
             self.at(self.now_s + seconds, Event::Sent(number));
             return;
-        };
+        }
         let buckets = self
             .placed
             .platform
             .and_then(|platform| platform.buckets(source as usize, target as usize));
+        match buckets.map(|ways| self.bursts.pass([source, target], &ways, bytes, self.now_s)) {
+            None => self.put_on_wire(number, bytes, None),
+            Some(Passage::Through(time_s)) => self.put_on_wire(number, bytes, Some(time_s)),
+            // What is left has to wait for its turn at the links between the hosts, too.
+            Some(Passage::Left(left)) if left < bytes => {
+                self.messages.at(number).behind_bytes = left;
+                self.put_on_wire(number, bytes - left, Some(self.now_s));
+            }
+            Some(Passage::Left(left)) => self.put_on_wire(number, left, None),
+        }
+    }
+
+    /// Sends bytes of a piece. If the hosts' buckets let them pass until a time, only the links between the hosts limit them.
+    fn put_on_wire(&mut self, number: u32, bytes: u64, through_s: Option<f64>) {
+        let Some(wire) = self.wire.as_mut() else { return };
+        let message = self.messages.at(number);
+        let [source, target] = [message.envelope.source, message.target].map(|rank| self.placed.hosts[rank as usize]);
         let hosts = self.placed.platform.map_or(0, Platform::host_count);
         let cap_bps = self
             .placed
             .cap_bps
             .map_or(f64::INFINITY, |caps| caps[source as usize * hosts + target as usize]);
-        let mut transfer = Transfer {
+        // The links between the hosts have no bucket that is known.
+        let peak_bps = through_s.map_or(f64::INFINITY, |time_s| bytes as f64 * 8.0 / (time_s - self.now_s));
+        let started = wire.start(&Transfer {
             source,
             target,
             bytes,
-            cap_bps,
+            cap_bps: cap_bps.min(peak_bps),
             number,
-            between: false,
-        };
-        let mut through_s = self.now_s;
-        match buckets.map(|ways| self.bursts.pass([source, target], &ways, bytes, self.now_s)) {
-            None => {}
-            Some(Passage::Left(left)) => transfer.bytes = left,
-            Some(Passage::Through(time_s)) => {
-                // The links between the hosts have no bucket that is known.
-                let peak_bps = bytes as f64 * 8.0 / (time_s - self.now_s);
-                through_s = time_s;
-                (transfer.between, transfer.cap_bps) = (true, cap_bps.min(peak_bps));
-            }
-        }
-        if !wire.start(&transfer) {
-            self.at(through_s, Event::Sent(number));
+            between: through_s.is_some(),
+        });
+        if !started {
+            self.at(through_s.unwrap_or(self.now_s), Event::Sent(number));
         }
     }
 
-    /// Handles a piece whose last byte was sent.
+    /// Handles a piece whose last byte was sent, or the last one that the hosts' buckets let pass.
     fn sent(&mut self, number: u32) {
+        let behind = std::mem::take(&mut self.messages.at(number).behind_bytes);
+        if behind > 0 {
+            self.put_on_wire(number, behind, None);
+            return;
+        }
         let latency_s = self.latency_s(number, false);
         let now_s = self.now_s;
         let message = self.messages.at(number);

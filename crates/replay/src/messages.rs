@@ -27,6 +27,8 @@ pub(crate) struct Message {
     pub(crate) stage: Stage,
     /// Bytes that the sender has not yet handed to its socket.
     pub(crate) left_bytes: u64,
+    /// Bytes of the piece on the wire that follow those which the hosts' token buckets let pass.
+    pub(crate) behind_bytes: u64,
     /// The send's request, until it completes.
     pub(crate) sender: Option<Ticket>,
     /// The receive, once it is known.

@@ -101,6 +101,20 @@ fn what_the_token_buckets_hold_still_shares_the_uplinks_of_racks() {
 }
 
 #[test]
+fn what_follows_a_burst_does_not_overtake_it_on_an_uplink() {
+    let bursts = vec![Some((30_000.0, BitsPerSec::UNLIMITED)); 4];
+    let network = network(4, 2, RATE_BPS / 4.0).with_bursts(bursts).unwrap();
+    // The buckets of all hosts hold 30,000 of the 50,000 bytes. All of them cross the uplink.
+    let mut ranks = vec![Vec::new(); 4];
+    for source in 0..2u32 {
+        ranks[source as usize].extend([isend(source + 2, 50_000, 0), wait(&[0])]);
+        ranks[source as usize + 2].extend([irecv(source, 0), wait(&[0])]);
+    }
+    let done = run_on(&network, &[0, 1, 2, 3], &program(ranks), &bare()).unwrap();
+    close(done.makespan_s, ALPHA_S + 100_000.0 * 4.0 * BYTE_S);
+}
+
+#[test]
 fn a_rendezvous_takes_another_round_trip() {
     let model = Model {
         eager_bytes: 1000,
