@@ -116,6 +116,39 @@ def test_the_scale_auto_measures_all_pairs_of_few_hosts() -> None:
         plan_paths(many, pairs="all")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("count", "hosts", "over"), [(2, 8, 3.0), (4, 4, 2.5), (2, 12, 5.0)])
+def test_the_scale_auto_settles_for_few_pairs_once_racks_turn_out_to_limit(count: int, hosts: int, over: float) -> None:
+    network = PlayedNetwork(Oracle(racks(count, hosts, over)), seed=1)
+    result = measured(network, "auto")
+    size = count * hosts
+    assert result.answered == result.paths < 0.8 * size * (size - 1)
+    assert off(result.history, network.oracle).max() < 0.05
+    check = check_held_out(result.history)
+    assert check is not None
+    assert check.off == 0
+    assert len(model(result.history).groups) == count
+
+
+def test_the_scale_auto_measures_all_pairs_where_no_rack_limits_or_few_hosts_are() -> None:
+    for count, hosts, over in ((2, 8, 0.5), (2, 4, 3.0)):
+        result = measured(PlayedNetwork(Oracle(racks(count, hosts, over)), seed=1), "auto")
+        size = count * hosts
+        assert result.answered == result.paths == size * (size - 1)
+        assert result.history.held_out is None
+
+
+def test_the_scale_auto_returns_to_all_pairs_that_have_limits_of_their_own() -> None:
+    slow = {(i, j): 50e6 for i in range(16) for j in range(16) if i != j and (i + j) % 3 == 0}
+    result = measured(PlayedNetwork(Oracle(racks(2, 8, 3.0), pair_bps=slow), seed=1), "auto")
+    assert result.answered == result.paths == 16 * 15
+    assert result.history.held_out is None
+
+
+def test_experiments_on_sharing_have_all_pairs_to_compare() -> None:
+    names = [f"h{i}" for i in range(MOST_PAIRED + 1)]
+    assert MeasureQuestion(builders.inventory(names), scale="auto", sharing=True).paths.only is None
+
+
 def test_a_file_keeps_which_pairs_were_held_out(tmp_path_factory: pytest.TempPathFactory) -> None:
     history = measured(PlayedNetwork(Oracle(racks(3, 10, 2.0)), seed=1), "structure").history
     path = tmp_path_factory.mktemp("held") / "h.npz"

@@ -83,9 +83,10 @@ class SnapshotOptions:
     )
     scale: str = option(
         "Which pairs to measure. pairs = all; structure = few that show the limits of hosts and racks, and some to "
-        "check the prediction of all others; auto = structure for more than 24 hosts, else pairs.",
+        "check the prediction of all others; auto = structure for more than 24 hosts, and for more than 8 if uplinks "
+        "limit them, else pairs. With --sharing, all pairs are measured.",
         "auto|pairs|structure",
-        default="pairs",
+        default="auto",
     )
     pairs: str | None = option(
         "Measure only this many pairs from and to each host; sparse = 2 log2 N. See `gavotte model --fill`.",
@@ -232,7 +233,7 @@ def _question(
     shaped = SHAPED.get(method)
     if probe.engine != "gavotte" and shaped is not bulk:
         raise GavotteError(f"--engine {probe.engine} cannot measure with --method {method}", hint="use --method bulk")
-    if work.share and (asked.pairs is not None or asked.scale != "pairs"):
+    if work.share and (asked.pairs is not None or asked.scale == "structure"):
         hint = f"leave out {'--scale' if asked.pairs is None else '--pairs'}"
         raise GavotteError("--sharing needs the rate of every pair", hint=hint)
     if shaped is bulk:

@@ -95,6 +95,8 @@ class MeasureQuestion:
             raise GavotteError("the scale `structure` chooses pairs itself", hint="name no pairs")
         if self.sustain_s and not self.again:
             raise GavotteError("a credit that runs out needs repeated probes", hint="measure doubtful paths again")
+        # Experiments compare the rates of all pairs.
+        scale: Scale = "pairs" if self.scale == "auto" and self.sharing else self.scale
         plan = plan_paths(
             self.inventory.names,
             self.method,
@@ -103,7 +105,7 @@ class MeasureQuestion:
             seed=self.seed,
             known=self.known,
             assumed_bps=ASSUMED_RATE_BPS if self.assumed_bps is None else self.assumed_bps,
-            pairs=self.scale if self.pairs is None else self.pairs,
+            pairs=scale if self.pairs is None else self.pairs,
         )
         labels = rack_labels(self.inventory.host)
         return replace(plan, sustain_s=self.sustain_s, labels=labels).within(self.limits)

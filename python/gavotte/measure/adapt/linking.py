@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gavotte.formats.history import Floats
 from gavotte.formats.parts.evidence import Evidence
@@ -18,10 +19,20 @@ from gavotte.measure.adapt.state import State
 from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.labelled import with_labels
 from gavotte.measure.plan.opening import opening
+from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.rounds import packed
 from gavotte.measure.plan.sparse import sparse_pairs_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import hierarchy_of
+
+WORTH = 0.75
+"""Few pairs are measured only if they are at most this share of all: otherwise all cost hardly more."""
+
+OFF = 0.05
+"""Relative error from which on a held-out pair counts as off."""
+
+MOST_OFF = 0.05
+"""Largest share of held-out pairs that may be off. If more are, pairs have limits of their own, and all are measured."""
 
 
 def look(state: State) -> Steps[bool]:
@@ -55,9 +66,43 @@ def choose_few_pairs(state: State) -> list[list[Pair]]:
     """Choose few pairs by the racks that are known now, and return the rounds of those without a rate."""
     if state.tree is not None:
         state.plan = state.plan.of_pairs(sparse_pairs_of(state.tree, state.here(), seed=state.plan.seed))
-    state.results.only, state.results.held_out = state.plan.only, state.plan.held_out
-    todo = state.plan.rounds(state.number, state.here(), state.known)
-    state.total = state.done + state.plan.count * sum(map(len, todo))
+    return _planned(state, state.plan)
+
+
+def few_suffice(state: State) -> bool:
+    """Return whether few of the pairs that were planned will do: racks' links limit, and many pairs are saved."""
+    if not state.plan.undecided or state.tree is None or not state.concurrency.full:
+        return False
+    size, few = len(state.here()), sparse_pairs_of(state.tree, state.here(), seed=state.plan.seed)
+    return len(few.shown | few.held_out | state.known) <= WORTH * math.perm(size, 2)
+
+
+def settle_for_few(state: State) -> list[list[Pair]]:
+    """Choose few pairs after links were crossed. Return the rounds of those without a rate."""
+    assert state.tree is not None
+    few = sparse_pairs_of(state.tree, state.here(), seed=state.plan.seed)
+    plan = replace(state.plan, scale="structure", held_out=few.held_out, only=few.shown | few.held_out | state.known)
+    return _planned(state, plan)
+
+
+def return_to_all(state: State) -> list[list[Pair]]:
+    """Plan all pairs again. Return the rounds of those without a rate."""
+    return _planned(state, replace(state.plan, scale="pairs", held_out=frozenset(), only=None))
+
+
+def mispredicted(state: State) -> bool:
+    """Return whether more held-out pairs than `MOST_OFF` are not as fast as their hosts and the links between them."""
+    expected_bps, rate_bps = state.concurrency.reached(), state.rates()
+    errors = [rate_bps[pair] / expected_bps[pair] - 1 for pair in sorted(state.plan.held_out) if expected_bps[pair] > 0]
+    return sum(abs(error) > OFF for error in errors) > MOST_OFF * len(errors)
+
+
+def _planned(state: State, plan: PathPlan) -> list[list[Pair]]:
+    """Continue with another plan. Return the rounds of its pairs without a rate."""
+    state.plan = plan
+    state.results.only, state.results.held_out = plan.only, plan.held_out
+    todo = plan.rounds(state.number, state.here(), state.known)
+    state.total = state.done + plan.count * sum(map(len, todo))
     return todo
 
 

@@ -21,7 +21,18 @@ from gavotte.measure.adapt.by_tcp import fall_back, take_shares, widen
 from gavotte.measure.adapt.credits import keep_credits
 from gavotte.measure.adapt.crossing import FULL
 from gavotte.measure.adapt.events import Event, Instruction, Judge, Judged, Rejoin, Started, Steps, Wait
-from gavotte.measure.adapt.linking import choose_few_pairs, confirm, cross_links, evidence, look, shared
+from gavotte.measure.adapt.linking import (
+    choose_few_pairs,
+    confirm,
+    cross_links,
+    evidence,
+    few_suffice,
+    look,
+    mispredicted,
+    return_to_all,
+    settle_for_few,
+    shared,
+)
 from gavotte.measure.adapt.repeating import doubts, repeat, repeat_outliers, repeat_withheld, replace_spent
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.sending import probe
@@ -164,7 +175,7 @@ def _once(state: State) -> Steps[None]:
 
 def _snapshot(state: State) -> Steps[None]:
     """Take a snapshot in which doubtful paths are measured again."""
-    todo = _remaining(state)
+    todo, settled = _remaining(state), False
     state.traffic, state.busy = Busy(state.method), []
     if state.filling is None and len(state.here()) > 2 and todo:
         shareable = yield from look(state)
@@ -174,11 +185,11 @@ def _snapshot(state: State) -> Steps[None]:
             # Links that may be shared: first pairs cross them together, then one by one.
             todo, slowed = yield from cross_links(state, todo)
             yield from repeat(state, slowed, full=FULL)
-    yield from _in_parts(state, state.laid(todo))
-    yield from repeat_withheld(state)
-    while not state.stopped and (pairs := doubts(state)):
-        if not (yield from repeat(state, pairs)):
-            break
+            if settled := few_suffice(state):
+                todo = settle_for_few(state)
+    yield from _paths(state, todo)
+    if settled and not state.stopped and not state.traffic.now and mispredicted(state):
+        yield from _paths(state, return_to_all(state))
     if state.traffic.now:
         yield from take_shares(state, () if state.traffic.proves else state.readings)
         return
@@ -195,6 +206,15 @@ def _snapshot(state: State) -> Steps[None]:
         if not (state.shows_host(pair) or pair in state.plan.crossing) and state.concurrency.doubtful(pair, reading)
     ]
     yield from confirm(state)
+
+
+def _paths(state: State, todo: list[list[Pair]]) -> Steps[None]:
+    """Measure paths, and those again that others disturbed."""
+    yield from _in_parts(state, state.laid(todo))
+    yield from repeat_withheld(state)
+    while not state.stopped and (pairs := doubts(state)):
+        if not (yield from repeat(state, pairs)):
+            break
 
 
 def _in_parts(state: State, todo: list[list[Pair]]) -> Steps[None]:

@@ -41,6 +41,9 @@ SCALES: tuple[Scale, ...] = ("auto", "pairs", "structure")
 MOST_PAIRED = 24
 """Most hosts of which `auto` measures all pairs."""
 
+ALWAYS_PAIRED = 8
+"""Most hosts of which `auto` measures all pairs even if racks' links limit them."""
+
 MOST_LAID = 20
 """Snapshots whose rounds are computed in advance. Further ones are assumed to be like these."""
 
@@ -127,6 +130,11 @@ class PathPlan:
     def sparse(self) -> bool:
         """Whether few pairs show the rates of all."""
         return self.scale == "structure" or (self.scale == "auto" and len(self.names) > MOST_PAIRED)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether few pairs will do as soon as racks' links turn out to limit their hosts."""
+        return self.scale == "auto" and self.only is None and ALWAYS_PAIRED < len(self.names) <= MOST_PAIRED
 
     def of_pairs(self, pairs: SparsePairs) -> PathPlan:
         """Return the same plan for these pairs."""
