@@ -1,4 +1,4 @@
-"""Every guide's commands run as written, one guide after the other in one scratch checkout, as a reader follows them.
+"""Every guide's commands run as written, each guide in a scratch checkout of its own, as a reader follows it.
 
 All `sh` blocks of a guide are one script. A `text` block after a `sh` block is what its commands print. Numbers may
 differ, the lines and their words may not.
@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +34,27 @@ PLURAL = re.compile(r"(# [a-z]{3,}?)s\b")
 """A noun whose number depends on the number before it."""
 DIVIDER = "\x1e"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh"}
+NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh", "schedulers": "curl"}
 """Programs that a guide's reader has installed."""
-LIMIT_S = 1800
+LIMIT_S = 600
 
 
-@dataclass
-class Shelf:
-    """A scratch checkout in which guides are followed, and those that are done.
-
-    Attributes:
-        folder: the checkout.
-        environment: variables of the reader's shell.
-        done: guides without a mistake so far.
-    """
-
-    folder: Path
-    environment: dict[str, str]
-    done: set[str] = field(default_factory=set)
+@contextmanager
+def checkout(folder: Path, runtime: Path) -> Iterator[dict[str, str]]:
+    """Make a scratch checkout with a lab of its own; yield the variables of its reader's shell."""
+    for name in ("python", "examples"):
+        (folder / name).symlink_to(TREE / name)
+    runtime.mkdir(mode=0o700)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "GAVOTTE_RUNTIME_DIR": str(runtime),
+    }
+    try:
+        yield environment
+    finally:
+        gavotte = Path(sys.executable).with_name("gavotte")
+        subprocess.run([gavotte, "lab", "down"], env=environment, capture_output=True, check=False)
+        shutil.rmtree(runtime, ignore_errors=True)
 
 
 def scripts(guide: Path) -> list[list[str]]:
@@ -153,61 +157,33 @@ def test_the_programs_of_a_guide_are_installed(guide: str, program: str) -> None
         pytest.skip(f"{program} is not installed, so {guide}.md is not followed")
 
 
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Shelf:
-    """Keep what guides have left behind, so that another try continues with the guide that failed."""
-    folder = tmp_path_factory.mktemp("checkout")
-    for name in ("python", "examples"):
-        (folder / name).symlink_to(TREE / name)
-    (runtime / "guides").mkdir(mode=0o700)
-    return Shelf(
-        folder,
-        os.environ
-        | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "GAVOTTE_RUNTIME_DIR": str(runtime / "guides"),
-        },
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.lab
 @pytest.mark.timeout(LIMIT_S)
-def test_the_guides_commands_run_as_written_one_guide_after_the_other(shelf: Shelf, tmp_path: Path) -> None:
-    for guide in GUIDES:
-        needed = NEEDS.get(guide.stem)
-        if guide.stem in shelf.done or (needed is not None and shutil.which(needed) is None):
-            continue
-        before = tmp_path / f"before-{guide.stem}"
-        shutil.copytree(shelf.folder, before, symlinks=True)
-        wrong = mistakes(guide, shelf)
-        if wrong:
-            # Another try finds what the guides before have left, and nothing else.
-            shutil.rmtree(shelf.folder)
-            shutil.move(before, shelf.folder)
-        assert wrong == [], f"{guide.stem}, after {', '.join(sorted(shelf.done)) or 'no other'}"
-        shelf.done.add(guide.stem)
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: Path) -> None:
+    needed = NEEDS.get(guide.stem)
+    if needed is not None and shutil.which(needed) is None:
+        pytest.skip(f"{needed} is not installed")
+    with checkout(tmp_path, runtime / f"g-{guide.stem}") as environment:
+        assert mistakes(guide, tmp_path, environment) == []
 
 
-def mistakes(guide: Path, shelf: Shelf) -> list[str]:
+def mistakes(guide: Path, folder: Path, environment: dict[str, str]) -> list[str]:
     """Follow a guide; return lines that it shows but that were not printed, or the output of a command that failed."""
-    try:
-        printed = []
-        for command in scripts(guide):
-            done = subprocess.run(
-                command,
-                cwd=shelf.folder,
-                env=shelf.environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                return [f"exit status {done.returncode}", *(done.stdout + done.stderr).splitlines()[-40:]]
-            printed.append(done.stdout)
-        steps = zip(SHELL.findall(guide.read_text("utf-8")), printed[0].split(DIVIDER), strict=False)
-        return [line for (_, shown), message in steps for line in unlike(shown, message)]
-    finally:
-        gavotte = Path(sys.executable).with_name("gavotte")
-        subprocess.run([gavotte, "lab", "down"], env=shelf.environment, capture_output=True, check=False)
+    printed = []
+    for command in scripts(guide):
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            return [f"exit status {done.returncode}", *(done.stdout + done.stderr).splitlines()[-40:]]
+        printed.append(done.stdout)
+    steps = zip(SHELL.findall(guide.read_text("utf-8")), printed[0].split(DIVIDER), strict=False)
+    return [line for (_, shown), message in steps for line in unlike(shown, message)]
