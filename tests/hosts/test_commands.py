@@ -52,7 +52,7 @@ def test_a_slurm_allocation(tmp_path: Path) -> None:
         (("list", "--hosts", "mpi:none"), "none: no such file", 1),
         (("check", "--hosts", "ssh-config:"), "needs a pattern", 1),
         (("check", "--hosts", "tls.toml"), "tls:// agents need keys", 1),
-        (("deploy", "--hosts", "none.toml"), "none.toml: no such file", 1),
+        (("install", "--hosts", "none.toml"), "none.toml: no such file", 1),
         (("keys", "-o", "keys"), "no host named", 1),
         (("keys", "-o", "keys", "a=b c"), "neither a name nor an address", 1),
     ],

@@ -66,7 +66,7 @@ def named(pid: int, name: str) -> bool:
 def test_the_agent_is_copied_once_and_checked_each_time(servers: Cluster) -> None:
     for host in HOSTS:
         shutil.rmtree(servers.cache(host), ignore_errors=True)
-    result = servers.gavotte("hosts", "deploy", "--hosts", servers.inventory, "--json")
+    result = servers.gavotte("hosts", "install", "--hosts", servers.inventory, "--json")
     assert result.returncode == 0, result.stderr
     assert [(h["name"], h["copied"]) for h in json.loads(result.stdout)["hosts"]] == [(name, True) for name in HOSTS]
     kept = {host: next((servers.cache(host) / "gavotte").iterdir()) for host in HOSTS}
@@ -76,9 +76,35 @@ def test_the_agent_is_copied_once_and_checked_each_time(servers: Cluster) -> Non
     with kept["b"].open("r+b") as file:
         file.seek(1000)
         file.write(b"damage")
-    result = servers.gavotte("hosts", "deploy", "--hosts", servers.inventory, "--json")
+    result = servers.gavotte("hosts", "install", "--hosts", servers.inventory, "--json")
     assert [h["copied"] for h in json.loads(result.stdout)["hosts"]] == [False, True, False, False]
     assert kept["b"].read_bytes() == kept["a"].read_bytes()
+
+
+def test_other_versions_are_shown_replaced_and_removed(servers: Cluster) -> None:
+    def asked(*words: str) -> dict[str, dict[str, Any]]:
+        done = servers.gavotte("hosts", "install", "--hosts", servers.inventory, *words, "--json")
+        assert done.returncode == 0, done.stderr
+        return {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+
+    asked()
+    old, broken = (servers.cache("a") / "gavotte" / f"gavotte-agent-0.1.0-{mark}" for mark in ("old", "broken"))
+    old.write_text("#!/bin/sh\necho gavotte-agent 0.1.0\n")
+    broken.write_bytes(b"\x7fELF")
+    for path in (old, broken):
+        path.chmod(0o700)
+    shown = asked("--dry-run")
+    assert shown["a"]["verdict"] == "this version; also 0.1.0; also one that does not run"
+    assert shown["b"]["verdict"] == "this version"
+    assert old.exists()
+    replaced = asked()
+    assert replaced["a"]["verdict"] == "already installed; 0.1.0, one that does not run removed (2 files)"
+    assert [path.name for path in old.parent.iterdir()] == [Path(shown["b"]["copies"][0]["path"]).name]
+    removed = asked("--remove")
+    assert all(re.fullmatch(r"[0-9.]+ removed", host["verdict"]) for host in removed.values()), removed
+    assert not old.parent.exists()
+    assert {host["verdict"] for host in asked("--dry-run").values()} == {"no agent"}
+    assert {host["verdict"] for host in asked("--remove").values()} == {"no agent"}
 
 
 def test_check_tells_how_hosts_are(servers: Cluster, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hosts that restrict their users: agents are deployed by SSH, and verbs work or name the missing privilege."""
+"""Hosts that restrict their users: agents are installed by SSH, and verbs work or name the missing privilege."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def restricted(servers: Cluster, name: str) -> Iterator[Path]:
 )
 def test_an_agent_runs_from_another_place(servers: Cluster, name: str, where: str, why: str) -> None:
     with restricted(servers, name) as inventory:
-        result = servers.gavotte("hosts", "deploy", "--hosts", inventory)
+        result = servers.gavotte("hosts", "install", "--hosts", inventory)
         assert result.returncode == 0, result.stderr
         verdicts = servers.verdicts(inventory)
         assert [host["verdict"] for host in verdicts.values()] == ["ready", "ready"], verdicts
@@ -63,13 +63,13 @@ def test_an_agent_runs_from_another_place(servers: Cluster, name: str, where: st
     assert all(host["place"] == "" for host in servers.verdicts(servers.inventory).values())
 
 
-def test_deploy_says_where_agents_run_from(servers: Cluster) -> None:
+def test_install_says_where_agents_run_from(servers: Cluster) -> None:
     with restricted(servers, "noexec home") as inventory:
-        done = servers.gavotte("hosts", "deploy", "--hosts", inventory, "--json")
+        done = servers.gavotte("hosts", "install", "--hosts", inventory, "--json")
     verdicts = [host["verdict"] for host in json.loads(done.stdout)["hosts"]]
     assert all(verdict.startswith("copied; runs from /run/user/0/gavotte (") for verdict in verdicts), verdicts
     with restricted(servers, "tiny folders") as inventory:
-        done = servers.gavotte("hosts", "deploy", "--hosts", inventory, "--json")
+        done = servers.gavotte("hosts", "install", "--hosts", inventory, "--json")
     verdicts = [host["verdict"] for host in json.loads(done.stdout)["hosts"]]
     assert all(verdict.startswith("not kept: each run copies the agent again; ") for verdict in verdicts), verdicts
 

@@ -222,20 +222,37 @@ def _emit_paths(paths: Sequence[PathState]) -> None:
 hosts.command(epilog="Example: gavotte hosts slow --hosts lab")(slow)
 
 
-@hosts.command(epilog="Example: gavotte hosts deploy --hosts my.hosts.toml")
-def deploy(hosts: Hosts, as_json: Json = False) -> int:
-    """Install the agent on every host over SSH and verify its checksum. Exits with 1 if one fails."""
-    from gavotte.agents import resolve_hosts
-    from gavotte.hosts import deploy as install
+@dataclass(frozen=True)
+class _Wanted:
+    """What to do with the agents of hosts."""
 
-    with progress("installing agents"):
-        done = install(resolve_hosts(hosts))
+    removed: bool = option("Remove all copies of the agent instead.", None, "--remove", default=False)
+    dry_run: bool = option("Only print which versions each host has.", default=False)
+
+
+@hosts.command(epilog="Example: gavotte hosts install --hosts my.hosts.toml")
+@declared
+def install(hosts: Hosts, wanted: _Wanted, as_json: Json = False) -> int:
+    """Install the agent on every host over SSH, verify its checksum, and remove other versions. Exits with 1 if one fails."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.hosts import install, installed, remove
+
+    if wanted.removed and wanted.dry_run:
+        raise typer.BadParameter("--dry-run removes nothing; leave out --remove")
+    inventory = resolve_hosts(hosts)
+    work, what = (installed, "asking hosts") if wanted.dry_run else (install, "installing agents")
+    work, what = (remove, "removing agents") if wanted.removed else (work, what)
+    with progress(what):
+        done = work(inventory)
     if as_json:
         emit_json({"hosts": [host.as_dict() for host in done]})
     else:
         rows = [[host.name, "yes" if host.installed else "no", host.verdict] for host in done]
         emit_table(["host", "installed", "verdict"], rows, words=("installed", "verdict"))
-    return 0 if all(host.installed for host in done) else 1
+    return 0 if all(host.ok for host in done) else 1
+
+
+hosts.command("deploy", hidden=True, deprecated=True)(install)
 
 
 @hosts.command(epilog="Example: gavotte hosts keys -o keys node1=10.0.0.1 node2=10.0.0.2")
@@ -263,7 +280,8 @@ def keys(
     bearers = [read_bearer(text) for text in host or []]
     if hosts is not None:
         for entry in resolve_hosts(hosts).host:
-            place = entry.route.host if isinstance(entry.route, TlsRoute) else entry.address
+            tls = entry.route if isinstance(entry.route, TlsRoute) else None
+            place = entry.address if tls is None else tls.name or tls.host
             bearers.append(Bearer(entry.name, tuple(dict.fromkeys((entry.name, entry.address, place)))))
     files = make(output, bearers, days=days, add=add, force=force)
     if as_json:

@@ -4,7 +4,7 @@ Input: an Inventory. Output: a verdict for each host, and the Inventory complete
 """
 
 from gavotte.hosts.check import Check, HoldState, HostState, check
-from gavotte.hosts.deploy import Deployment, deploy
+from gavotte.hosts.install import Installation, install, installed, remove
 from gavotte.hosts.keys import Bearer, keys, read_bearer
 from gavotte.hosts.logs import logs
 from gavotte.hosts.paths import Path
@@ -12,13 +12,15 @@ from gavotte.hosts.paths import Path
 __all__ = [
     "Bearer",
     "Check",
-    "Deployment",
     "HoldState",
     "HostState",
+    "Installation",
     "Path",
     "check",
-    "deploy",
+    "install",
+    "installed",
     "keys",
     "logs",
     "read_bearer",
+    "remove",
 ]

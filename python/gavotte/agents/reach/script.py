@@ -1,7 +1,7 @@
 """The command that prepares a host and starts its agent, as one line that any login shell accepts.
 
 1. The line looks for a folder that can be written and whose programs may be run: the user's cache, then the others of
-   `_FOLDERS`. `skips FOLDER: REASON` names each folder that cannot be used.
+   `FOLDERS`. `skips FOLDER: REASON` names each folder that cannot be used.
 2. If the agent's file is missing in it, or has another SHA-256, the line asks for its bytes on stdin and checks them.
 3. Where no folder will do, Python on the host keeps the agent in memory (`memfd_create`) and runs it from there.
 4. The agent starts with the rest of stdin as its lifeline.
@@ -26,7 +26,7 @@ MEMORY = "memory"
 
 _KEEP_DAYS = 30
 
-_FOLDERS = (
+FOLDERS = (
     "${XDG_CACHE_HOME:-$HOME/.cache}/gavotte",
     "${XDG_RUNTIME_DIR:-/run/user/$uid}/gavotte",
     "/var/tmp/gavotte-$uid",
@@ -66,7 +66,7 @@ def remote_line(binaries: Mapping[str, Binary], *, socket: str, data_port: int, 
         f"{machine}) name={binary.file_name} want={binary.sha256} size={len(binary.content)};;"
         for machine, binary in binaries.items()
     ]
-    folders = " ".join(f'"{folder}"' for folder in _FOLDERS)
+    folders = " ".join(f'"{folder}"' for folder in FOLDERS)
     serve = f"serve --socket {socket} --data-port {data_port} --lifeline {LIFELINE_S}"
     steps = [
         "umask 077",
@@ -102,10 +102,12 @@ def remote_line(binaries: Mapping[str, Binary], *, socket: str, data_port: int, 
     return f"exec sh -c '{line}'"
 
 
+IS_MINE = 'mine() { case "$1" in */gavotte-$uid) [ -O "$1" ] || return 1; [ -L "$1" ] && return 1; return 0;; esac; }'
+"""Shell function: other users may write to the parent folders of those with a user id in their name."""
+
 _CHECKS = "; ".join(
     [
-        # Other users may write to the parent folders of those with a user id in their name.
-        'mine() { case "$1" in */gavotte-$uid) [ -O "$1" ] || return 1; [ -L "$1" ] && return 1; return 0;; esac; }',
+        IS_MINE,
         'runs() { "$1/$name" --version </dev/null >/dev/null 2>&1; [ $? -ne 126 ]; }',
         'holds() { mine "$1" && [ "$(sum "$1/$name")" = $want ] && runs "$1"; }',
         'try() { { echo exit 0 > "$1"; } 2>/dev/null || { why="cannot be written"; return 1; }; '
