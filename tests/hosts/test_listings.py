@@ -133,6 +133,32 @@ KUBERNETES = {
         for number, ready in ((1, "True"), (2, "Unknown"))
     ],
 }
+PODS = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {
+            "kind": "Pod",
+            "metadata": {"name": f"{app}-{number}", "labels": {"app.kubernetes.io/name": app}},
+            "spec": {
+                "nodeName": f"node{number}",
+                "containers": [
+                    {"name": "gavotte-agent", "ports": [{"name": "control", "containerPort": 7500, "protocol": "TCP"}]}
+                ],
+            },
+            "status": {
+                "podIP": f"10.45.0.{number}",
+                "conditions": [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": ready}],
+            },
+        }
+        for number, app, ready in (
+            (1, "gavotte-agent", "True"),
+            (2, "gavotte-agent", "False"),
+            (3, "gavotte-agent", "True"),
+            (3, "web", "True"),
+        )
+    ],
+}
 ANSIBLE = {
     "_meta": {
         "hostvars": {
@@ -200,13 +226,14 @@ def addresses(inventory: Inventory) -> dict[str, str]:
         (AZURE_ADDRESSES, {"vm1": "10.1.0.4"}, {}),
         (OPENSTACK, {"node-1": "10.2.0.5", "e1": "10.2.0.6"}, {"node-3": "shutoff"}),
         (KUBERNETES, {"node1": "10.4.0.1"}, {"node2": "not ready"}),
+        (PODS, {"node1": "10.45.0.1", "node3": "10.45.0.3"}, {"node2": "its agent is not ready"}),
         (ANSIBLE, {"10.5.0.1": "10.5.0.1", "10.5.0.2": "10.5.0.2", "db1": "10.5.0.3"}, {"here": "not reached by SSH"}),
         (STATE, {"head": "10.6.0.1", "n-1": "10.6.0.2", "g": "10.6.1.1"}, {}),
         (OUTPUTS, {"a": "10.7.0.1", "b": "10.7.0.2"}, {}),
         (["10.7.0.1", "10.7.0.2"], {"10.7.0.1": "10.7.0.1", "10.7.0.2": "10.7.0.2"}, {}),
         ([{"name": "a", "private_ip": "10.7.0.1", "public_ip": "203.0.113.1"}], {"a": "10.7.0.1"}, {}),
     ],
-    ids=["aws", "google", "azure", "addresses", "openstack", "nodes", "ansible", "state", "outputs", "list", "objects"],
+    ids=["aws", "google", "azure", "addresses", "openstack", "nodes", "pods", "ansible", "state", "outputs", "list", "objects"],
 )
 def test_a_listing_is_recognised(tmp_path: Path, document: Any, hosts: dict[str, str], absent: dict[str, str]) -> None:
     listing = of(tmp_path, document)
@@ -226,6 +253,18 @@ def test_agents_are_reached_as_the_listing_says(tmp_path: Path) -> None:
     # The second server has a fixed address of each family, and another one in a network for storage.
     routes = {host.name: host.agent for host in of(tmp_path, OPENSTACK, public=True).inventory.host}
     assert routes == {"node-1": "ssh://203.0.113.5", "e1": "ssh://10.2.0.6"}
+
+
+@pytest.mark.parametrize("documents", [(KUBERNETES, PODS), (PODS, KUBERNETES)], ids=["nodes first", "pods first"])
+def test_agents_that_run_as_pods_are_reached_at_the_pods(tmp_path: Path, documents: tuple[Any, Any]) -> None:
+    listing = of(tmp_path, *documents)
+    assert {host.name: (host.address, host.agent, host.labels) for host in listing.inventory.host} == {
+        "node1": ("10.45.0.1", "tls://10.45.0.1:7500?name=gavotte-agent", {"fabric.topograph.run/tier-0": "r1"}),
+        "node3": ("10.45.0.3", "tls://10.45.0.3:7500?name=gavotte-agent", {}),
+    }
+    assert set(listing.absent) == {"node2"}
+    nodes = {"kind": "List", "items": [{**KUBERNETES["items"][0], "metadata": {"name": "bare"}}]}
+    assert of(tmp_path, nodes, PODS).absent["bare"] == "no agent runs there"
 
 
 def test_places_become_labels(tmp_path: Path) -> None:
@@ -271,6 +310,8 @@ TWO_OUTPUTS = {**OUTPUTS, "more": {"sensitive": False, "value": ["10.7.0.3"]}}
         ),
         ({"Reservations": []}, "names no host"),
         (AWS_TOPOLOGY, "Instances[0]: `i-1` has no address"),
+        ({"kind": "PodList", "items": []}, "has no pod with app.kubernetes.io/name=gavotte-agent on a node"),
+        ({**PODS, "items": PODS["items"][:1] * 2}, "items[1]: is another agent on `node1`; list one namespace"),
         (AZURE_BARE, "lists machines without addresses; use `az vm list --show-details`"),
         ([GOOGLE[1]], "no host runs; vm-2: terminated"),
         ({"_meta": {"hostvars": {"a": {"ansible_port": "x"}}}}, "_meta.hostvars.a.ansible_port: `x` is not a port"),
@@ -296,7 +337,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["Instances", "name", "hosts"]), inner),
     max_leaves=8,
 )
-SAMPLES = [AWS, AWS_TOPOLOGY, GOOGLE, AZURE, AZURE_ADDRESSES, OPENSTACK, KUBERNETES, ANSIBLE, STATE, OUTPUTS]
+SAMPLES = [AWS, AWS_TOPOLOGY, GOOGLE, AZURE, AZURE_ADDRESSES, OPENSTACK, KUBERNETES, PODS, ANSIBLE, STATE, OUTPUTS]
 
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

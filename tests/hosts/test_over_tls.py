@@ -93,6 +93,12 @@ def test_the_controller_gets_in(folder: Path, host: str, place: str) -> None:
     assert state.memory_bytes > 0
 
 
+def test_a_certificate_of_a_name_that_the_route_gives(folder: Path) -> None:
+    with served(folder / "keys", "elsewhere") as port:
+        assert asked(f"tls://127.0.0.1:{port}?name=10.9.9.9", folder / "keys").usable
+        assert not asked(f"tls://127.0.0.1:{port}?name=other", folder / "keys").usable
+
+
 def test_keys_may_come_from_the_environment(folder: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GavotteError, match="tls:// agents need keys"):
         asked(f"tls://127.0.0.1:{port}", None)

@@ -26,6 +26,7 @@ from gavotte.formats.parts.routes import SshRoute, TlsRoute, UnixRoute, parse_ro
         ("ssh://[fe80::1%eth0]", SshRoute("fe80::1%eth0")),
         ("tls://10.0.0.1", TlsRoute("10.0.0.1", 7412)),
         ("tls://[::1]:9", TlsRoute("::1", 9)),
+        ("tls://10.0.0.1:9?name=gavotte-agent", TlsRoute("10.0.0.1", 9, "gavotte-agent")),
     ],
 )
 def test_routes(text: str, route: object) -> None:
@@ -37,7 +38,7 @@ def test_routes(text: str, route: object) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "web1", "unix:a.sock", "ssh://", "ssh://-oProxyCommand=x", "ssh://-a@b", "ssh://a:0", "ssh://a:99999", "ssh://a:b",
-     "ssh://a b", "ssh://[::::]", "ssh://a?x=1", "ssh://a?data-port=70000", "tls://u@a", "tls://a:1:2", "ssh://@a/b", "TLS://a"],
+     "ssh://a b", "ssh://[::::]", "ssh://a?x=1", "ssh://a?data-port=70000", "tls://u@a", "tls://a:1:2", "tls://a?name=", "tls://a?data-port=1", "ssh://@a/b", "TLS://a"],
 )  # fmt: skip
 def test_what_is_none(text: str) -> None:
     with pytest.raises(PydanticCustomError):

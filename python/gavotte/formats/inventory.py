@@ -83,7 +83,8 @@ class Host(Written):
             connects.
         addresses: further addresses, in order of preference. Each other host uses the first one that its agent
             reaches, `address` before them.
-        agent: how the controller reaches its agent: `unix:/path`, `ssh://[user@]host[:port]` or `tls://host[:port]`.
+        agent: how the controller reaches its agent: `unix:/path`, `ssh://[user@]host[:port]` or
+            `tls://host[:port][?name=NAME]`.
         cpus: cores that tasks may use; if left out, the number that the agent reports.
         memory_bytes: memory that tasks may use, 0 = unknown; if left out, what the agent reports.
         storage_bytes: disk space that tasks may use, 0 = unknown.

@@ -33,3 +33,6 @@ python3 "$here/image.py" gavotte.test/pause:1 "$kept/pause.tar" "/bin/busybox=$b
 # shellcheck disable=SC2086
 python3 "$here/image.py" gavotte.test/agent:1 "$kept/agent.tar" "/bin/busybox=$busybox" $shell \
     $libraries "/usr/bin/gavotte-agent=$PWD/.venv/bin/gavotte-agent" "/usr/bin/iperf3=$(command -v iperf3)"
+# The image and the manifest that users get.
+rm -rf "$kept/dist"
+python3 "$PWD/tools/image" "$PWD/.venv/bin/gavotte-agent" "$kept/dist"

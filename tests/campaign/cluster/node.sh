@@ -45,8 +45,8 @@ until ctr -a /run/c.sock version >/dev/null 2>&1; do
     [ $tries -lt 100 ] || exit 1
     sleep 0.3
 done
-for image in pause agent; do
-    ctr -a /run/c.sock -n k8s.io images import "$kept/$image.tar"
+for image in "$kept/pause.tar" "$kept/agent.tar" "$kept"/dist/*.oci.tar; do
+    ctr -a /run/c.sock -n k8s.io images import "$image"
 done
 cat >"$run/kubelet.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1

@@ -156,7 +156,9 @@ class Reach:
     def _channel(self, host: Host) -> grpc.Channel:
         route = host.route
         if isinstance(route, TlsRoute):
-            return grpc.secure_channel(route.location, self._secure, options=_OPTIONS)
+            # Of gRPC's options, this one alone names the certificate of an address.
+            named = [("grpc.ssl_target_name_override", route.name)] if route.name else []
+            return grpc.secure_channel(route.location, self._secure, options=[*_OPTIONS, *named])
         path = route.path if isinstance(route, UnixRoute) else str(self.tunnels[host.name].socket)
         return grpc.insecure_channel(f"unix:{path}", options=_SOCKET_OPTIONS)
 

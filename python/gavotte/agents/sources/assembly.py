@@ -13,7 +13,7 @@ from typing import Any
 from gavotte.errors import FormatError
 from gavotte.formats.files.reading import validate
 from gavotte.formats.inventory import FORMAT, Inventory
-from gavotte.formats.parts.routes import SshRoute
+from gavotte.formats.parts.routes import SshRoute, TlsRoute
 
 LOOKUPS = 32
 """Most names that are looked up at one time."""
@@ -33,7 +33,7 @@ class Found:
         user: login name; None leaves it to ssh.
         cpus: cores or slots granted on the host; None = not stated.
         memory_bytes: memory granted on the host; None = not stated.
-        route: how ssh reaches it; None = by its name, with `user`.
+        route: how its agent is reached; None = by ssh, by its name and with `user`.
         addresses: further addresses of the host.
         labels: where it is, in the words of its provider.
     """
@@ -44,7 +44,7 @@ class Found:
     user: str | None = None
     cpus: float | None = None
     memory_bytes: int | None = None
-    route: SshRoute | None = None
+    route: SshRoute | TlsRoute | None = None
     addresses: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 

@@ -16,10 +16,12 @@ CONTROL_PORT = 7412
 
 _FORMS = 'write "unix:/path/of/its.sock", "ssh://[user@]host[:port]" or "tls://host[:port]"'
 _SSH_REMEDY = 'write "ssh://[user@]host[:port][?data-port=N]"'
+_TLS_REMEDY = 'write "tls://host[:port][?name=NAME]"'
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _BRACKETS = re.compile(r"\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?)\]")
 _QUERY = re.compile(r"data-port=([0-9]{1,5})")
+_NAME_QUERY = re.compile(r"name=([A-Za-z0-9_][A-Za-z0-9_.-]{0,252})")
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,17 @@ class TlsRoute:
     """An agent that runs permanently and listens on TCP with mutual TLS.
 
     Attributes:
-        host: name or address, which its certificate must contain.
+        host: name or address at which it listens.
         port: port at which it listens.
+        name: name that its certificate must contain; None = `host`. The address of a pod is not known in advance.
     """
 
     host: str
     port: int = CONTROL_PORT
+    name: str | None = None
 
     def __str__(self) -> str:
-        return f"tls://{self.location}"
+        return f"tls://{self.location}" + (f"?name={self.name}" if self.name else "")
 
     @property
     def location(self) -> str:
@@ -99,8 +103,12 @@ def parse_route(text: str) -> Route:
             raise problem(f"`{text}` ends in an unknown `{query}`", _SSH_REMEDY)
         return SshRoute(host, user or None, port, int(match[1]) if match else DATA_PORT)
     if text.startswith("tls://"):
-        host, port = _place(text.removeprefix("tls://"), text, 'write "tls://host[:port]"')
-        return TlsRoute(host, port or CONTROL_PORT)
+        place, mark, query = text.removeprefix("tls://").partition("?")
+        host, port = _place(place, text, _TLS_REMEDY)
+        named = _NAME_QUERY.fullmatch(query)
+        if mark and not named:
+            raise problem(f"`{text}` ends in an unknown `{query}`", _TLS_REMEDY)
+        return TlsRoute(host, port or CONTROL_PORT, named[1] if named else None)
     raise problem(f"`{text}` does not name an agent", _FORMS)
 
 

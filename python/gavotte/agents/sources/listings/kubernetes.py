@@ -1,4 +1,4 @@
-"""Machines as `kubectl get nodes -o json` lists them."""
+"""Nodes as `kubectl get nodes -o json` lists them, or the agents on them as `kubectl get pods -o json` does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 from pydantic import Field
 
 from gavotte.agents.sources.listings.machine import Machine
+from gavotte.errors import FormatError
 from gavotte.formats.files.reading import Emitted, validate
+from gavotte.formats.parts.routes import CONTROL_PORT, TlsRoute
 
 PLACES = (
     "topology.kubernetes.io/",
@@ -19,6 +21,11 @@ PLACES = (
     "network.topology.nvidia.com/",
 )
 """Beginnings of the labels with which providers say where a node is."""
+
+AGENT = "gavotte-agent"
+"""Name of the agents' pods (`app.kubernetes.io/name`), of their container, and in their certificate."""
+
+APP = "app.kubernetes.io/name"
 
 
 class _Metadata(Emitted):
@@ -50,6 +57,36 @@ class _Nodes(Emitted):
     items: list[_Node]
 
 
+class _Port(Emitted):
+    name: str = ""
+    port: int = Field(alias="containerPort", ge=1, le=65535)
+
+
+class _Container(Emitted):
+    name: str
+    ports: list[_Port] = []
+
+
+class _PodSpec(Emitted):
+    node: str = Field(alias="nodeName", default="")
+    containers: list[_Container] = []
+
+
+class _PodStatus(Emitted):
+    address: str = Field(alias="podIP", default="")
+    conditions: list[_Condition] = []
+
+
+class _Pod(Emitted):
+    metadata: _Metadata
+    spec: _PodSpec
+    status: _PodStatus
+
+
+class _Pods(Emitted):
+    items: list[_Pod]
+
+
 def of_kubernetes(document: Any, path: str) -> list[Machine]:
     """Return the machines of a list of nodes. A node that is not ready is absent."""
     machines = []
@@ -69,6 +106,41 @@ def of_kubernetes(document: Any, path: str) -> list[Machine]:
             )
         )
     return machines
+
+
+def lists_pods(document: Any) -> bool:
+    """Return whether a list of Kubernetes is one of pods."""
+    first = document["items"][0] if document["items"] else None
+    return document["kind"] == "PodList" or (isinstance(first, dict) and first.get("kind") == "Pod")
+
+
+def of_agents(document: Any, path: str) -> list[Machine]:
+    """Return the nodes on which agents run, of a list of pods. An agent that is not ready is absent.
+
+    Raises:
+        FormatError: when no pod is an agent's, or two are on one node.
+    """
+    machines: dict[str, Machine] = {}
+    for i, pod in enumerate(validate(_Pods, document, path).items):
+        if pod.metadata.labels.get(APP) != AGENT or not pod.spec.node:
+            continue
+        where = f"items[{i}]"
+        if pod.spec.node in machines:
+            raise FormatError(path, where, f"is another agent on `{pod.spec.node}`", "list one namespace: kubectl -n")
+        ports = {port.name: port.port for each in pod.spec.containers if each.name == AGENT for port in each.ports}
+        route = TlsRoute(pod.status.address, ports.get("control", CONTROL_PORT), AGENT)
+        ready = next((each.status for each in pod.status.conditions if each.kind == "Ready"), "False")
+        machines[pod.spec.node] = Machine(
+            ident=pod.spec.node,
+            name=pod.spec.node,
+            where=where,
+            private=(pod.status.address,) if pod.status.address else (),
+            agent=route if pod.status.address else None,
+            absent="" if ready == "True" else "its agent is not ready",
+        )
+    if not machines:
+        raise FormatError(path, "items", f"has no pod with {APP}={AGENT} on a node", "list the pods of the agents")
+    return list(machines.values())
 
 
 _KINDS = ("InternalIP", "ExternalIP")

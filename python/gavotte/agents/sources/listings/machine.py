@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gavotte.formats.parts.routes import TlsRoute
+
 ZONE = "topology.kubernetes.io/zone"
 """The label of a machine's availability zone, as Kubernetes names it."""
 
@@ -23,6 +25,7 @@ class Machine:
         user: login name; empty = the listing has none.
         port: port of its SSH server; None = the listing has none.
         labels: where it is, in the words of the provider.
+        agent: how its agent is reached, if one runs there; None = over SSH.
         absent: reason why it cannot be used now; empty = it runs.
     """
 
@@ -34,16 +37,19 @@ class Machine:
     user: str = ""
     port: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    agent: TlsRoute | None = None
     absent: str = ""
 
     def with_more(self, other: Machine) -> Machine:
-        """Return this machine with what another listing knows of it."""
+        """Return this machine with what another listing knows of it. The addresses of a running agent come first."""
+        first, second = (other, self) if other.agent and not self.agent else (self, other)
         return replace(
             self,
             name=self.name or other.name,
-            private=self.private or other.private,
-            public=self.public or other.public,
+            private=first.private or second.private,
+            public=first.public or second.public,
             labels={**other.labels, **self.labels},
+            agent=first.agent,
             absent=self.absent or other.absent,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from gavotte.agents.sources.listings.clouds import (
     of_google,
     of_openstack,
 )
-from gavotte.agents.sources.listings.kubernetes import of_kubernetes
+from gavotte.agents.sources.listings.kubernetes import lists_pods, of_agents, of_kubernetes
 from gavotte.agents.sources.listings.machine import Machine, at
 from gavotte.agents.sources.listings.terraform import of_output, of_outputs, of_state
 from gavotte.errors import FormatError
@@ -37,6 +37,7 @@ KNOWN = (
     "az vm list --show-details",
     "openstack server list -f json",
     "kubectl get nodes -o json",
+    "kubectl get pods -o json",
     "ansible-inventory --list",
     "terraform show -json",
 )
@@ -80,6 +81,12 @@ def from_listings(
             known = machines.get(machine.ident)
             machines[machine.ident] = machine if known is None else known.with_more(machine)
     source = ", ".join("stdin" if str(path) == STDIN else str(path) for path in paths)
+    if any(machine.agent for machine in machines.values()):
+        # Where pods are the agents, nodes are listed for their labels.
+        machines = {
+            ident: each if each.agent or each.absent else replace(each, absent="no agent runs there")
+            for ident, each in machines.items()
+        }
     named = _named(list(machines.values()))
     chosen = {name: each for name, each in named.items() if any(fnmatchcase(name, part) for part in match.split(","))}
     if named and not chosen:
@@ -106,8 +113,8 @@ def _reader(document: Any, path: str) -> Reader:
     if isinstance(document, Mapping):
         if reader := next((reader for key, reader in readers.items() if key in document), None):
             return reader
-        if document.get("kind") in ("List", "NodeList") and isinstance(document.get("items"), list):
-            return of_kubernetes
+        if document.get("kind") in ("List", "NodeList", "PodList") and isinstance(document.get("items"), list):
+            return of_agents if lists_pods(document) else of_kubernetes
         if "format_version" in document and isinstance(document.get("values"), Mapping):
             return of_state
         if document and all(isinstance(each, Mapping) and "sensitive" in each for each in document.values()):
@@ -153,7 +160,7 @@ def _found(name: str, machine: Machine, source: str, user: str | None, public: b
         name,
         address,
         machine.where,
-        route=SshRoute(reached, machine.user or user, machine.port),
+        route=machine.agent or SshRoute(reached, machine.user or user, machine.port),
         addresses=machine.private[1 : 1 + MOST_ADDRESSES],
         labels=machine.labels,
     )
