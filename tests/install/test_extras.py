@@ -23,7 +23,7 @@ SOURCES = sorted(Path(package.__file__).parent.rglob("*.py"))
 PROJECT = tomli.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {name: wanted for name, wanted in PROJECT["optional-dependencies"].items() if name not in ("all", "dev")}
 MODULES = [
-    *("cryptography", "dask", "distributed", "highspy", "kubernetes", "matplotlib", "mpi4py", "openstack", "ortools"),
+    *("aiohttp", "cryptography", "dask", "distributed", "highspy", "kubernetes", "matplotlib", "mpi4py", "openstack", "ortools"),
     *("kahip", "mtkahypar", "pandas", "psycopg", "pyarrow", "pymetis", "scipy", "sqlalchemy"),
 ]
 """The modules that the packages of all extras bring."""
@@ -84,12 +84,14 @@ for name in {names!r}:
     result = subprocess.run([sys.executable, "-c", script], env=bare, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     named = dict(line.split(" ", 1) for line in result.stdout.splitlines())
-    others = {name: hint for name, hint in named.items() if not name.startswith("gavotte.store")}
+    others = {name: hint for name, hint in named.items() if not name.startswith(("gavotte.serve", "gavotte.store"))}
     assert others == {
         "gavotte.hosts.certificates": "pip install 'gavotte[tls]'",
         "gavotte.transfer.dask": "pip install 'gavotte[dask]'",
     }
-    assert {hint for name, hint in named.items() if name not in others} == {"pip install 'gavotte[store]'"}
+    for room in ("serve", "store"):
+        hints = {hint for name, hint in named.items() if name.startswith(f"gavotte.{room}")}
+        assert hints == {f"pip install 'gavotte[{room}]'"}
 
 
 @pytest.mark.slow

@@ -226,6 +226,12 @@ VERBS: tuple[Verb, ...] = (
         "--network cloud.network.json -o cloud.html",
     ),
     Verb(
+        "serve",
+        "serve.serve",
+        "Answer schedulers and browsers: Topograph's API, a Kubernetes scheduler extender, metrics, and a page.",
+        "--network cloud.network.json",
+    ),
+    Verb(
         "schema",
         "schema.schema",
         "Print the JSON schema of a file format.",
@@ -251,7 +257,7 @@ WORKFLOW: dict[str, tuple[str, ...]] = {
     "Move data": ("broadcast", "pull", "shuffle", "transfers"),
     "Protect": ("guarantee",),
     "Watch": ("watch",),
-    "Keep results": ("history", "campaign", "report"),
+    "Keep results": ("history", "campaign", "report", "serve"),
 }
 """Verbs by what they are for, in the order of the help."""
 

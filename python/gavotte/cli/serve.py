@@ -1,0 +1,57 @@
+"""`gavotte serve`: answer over HTTP what schedulers and people ask about a Network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gavotte.cli.declared import REQUIRED, declared, option
+from gavotte.cli.options import Json
+from gavotte.cli.output import emit_line, note, warn
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What to serve."""
+
+    network: Path = option("The Network to serve; it is read again when it changes.", "N.network.json", default=REQUIRED)
+    placement: Path | None = option("Score nodes for Kubernetes' scheduler by this Placement.", "P.placement.json")
+    apps: list[Path] | None = option("An App of the Placement. May be repeated.", "A.app.toml", "--app")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where to listen, and who may ask."""
+
+    address: str = option("Address to listen at.", "ADDRESS", default="127.0.0.1")
+    port: int = option("Port to listen at; 0 = any. Topograph's clients expect 49021.", "PORT", default=8788, min=0, max=65535)
+    cert: Path | None = option("Certificate for TLS, in PEM. Needed unless the address is loopback.", "FILE")
+    key: Path | None = option("Private key of the certificate.", "FILE")
+    password_file: Path | None = option("File with the password that clients give. Needed like --cert.", "FILE")
+
+
+@declared
+def serve(shown: _Shown, place: _Place, as_json: Json = False) -> None:
+    """Answer schedulers and browsers: Topograph's API, a Kubernetes scheduler extender, metrics, and a page."""
+    from gavotte.serve import ServeQuestion, ServeSession
+    from gavotte.serve import serve as answer
+
+    question = ServeQuestion(
+        shown.network,
+        shown.placement,
+        tuple(shown.apps or ()),
+        place.address,
+        place.port,
+        place.cert,
+        place.key,
+        place.password_file,
+    )
+
+    def ready(address: str) -> None:
+        if as_json:
+            emit_line({"address": address})
+        else:
+            print(address, flush=True)
+        note("serving until Ctrl-C")
+
+    answer(question, ServeSession(ready, lambda text: warn([text])))

@@ -1,0 +1,88 @@
+"""A server of `gavotte serve`, and requests to it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests import builders
+from tests.shell import GAVOTTE
+
+from gavotte.formats.network import Network, write_network
+
+RACKS = [
+    {"name": "pod-0", "members": ["vm0", "vm1", "vm2", "vm3"]},
+    {"name": "rack-0", "members": ["vm0", "vm1"], "up_bps": 1e9, "parent": "pod-0"},
+    {"name": "rack-1", "members": ["vm2", "vm3"], "parent": "pod-0"},
+]
+
+
+def racks() -> Network:
+    """Return five hosts, four of them in two racks of one pod; pairs within a rack are ten times as fast."""
+    names = [f"vm{number}" for number in range(5)]
+    rates = [[0.0 if m == n else 1e9 if m // 2 == n // 2 else 1e8 for n in range(5)] for m in range(5)]
+    return builders.network(names, rates, groups=RACKS)
+
+
+@dataclass
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    text: str
+    headers: Mapping[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+@dataclass
+class Served:
+    """A running server."""
+
+    address: str
+    process: subprocess.Popen[str]
+
+    @property
+    def base(self) -> str:
+        return self.address.partition("?")[0].rstrip("/")
+
+    def ask(
+        self, path: str, body: object = None, *, headers: Mapping[str, str] | None = None, context: ssl.SSLContext | None = None
+    ) -> Answer:
+        """Return the answer to a request: POST if there is a body, which is sent as it is if it is a text."""
+        data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
+        asked = urllib.request.Request(self.base + path, data, dict(headers or {}))
+        try:
+            with urllib.request.urlopen(asked, timeout=20, context=context) as answer:
+                return Answer(answer.status, answer.read().decode(), dict(answer.headers))
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.read().decode(), dict(error.headers))
+
+
+@contextmanager
+def serving(folder: Path, *words: str | Path, network: Network | None = None) -> Iterator[Served]:
+    """Run `gavotte serve` with a Network in a folder, at any free port."""
+    if network is not None:
+        write_network(folder / "n.network.json", network)
+    line = [GAVOTTE, "serve", "--network", "n.network.json", "--port", "0", *map(str, words)]
+    process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address, process.communicate()[1]
+        yield Served(address, process)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
