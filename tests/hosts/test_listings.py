@@ -233,7 +233,20 @@ def addresses(inventory: Inventory) -> dict[str, str]:
         (["10.7.0.1", "10.7.0.2"], {"10.7.0.1": "10.7.0.1", "10.7.0.2": "10.7.0.2"}, {}),
         ([{"name": "a", "private_ip": "10.7.0.1", "public_ip": "203.0.113.1"}], {"a": "10.7.0.1"}, {}),
     ],
-    ids=["aws", "google", "azure", "addresses", "openstack", "nodes", "pods", "ansible", "state", "outputs", "list", "objects"],
+    ids=[
+        "aws",
+        "google",
+        "azure",
+        "addresses",
+        "openstack",
+        "nodes",
+        "pods",
+        "ansible",
+        "state",
+        "outputs",
+        "list",
+        "objects",
+    ],
 )
 def test_a_listing_is_recognised(tmp_path: Path, document: Any, hosts: dict[str, str], absent: dict[str, str]) -> None:
     listing = of(tmp_path, document)

@@ -38,7 +38,8 @@ def test_routes(text: str, route: object) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "web1", "unix:a.sock", "ssh://", "ssh://-oProxyCommand=x", "ssh://-a@b", "ssh://a:0", "ssh://a:99999", "ssh://a:b",
-     "ssh://a b", "ssh://[::::]", "ssh://a?x=1", "ssh://a?data-port=70000", "tls://u@a", "tls://a:1:2", "tls://a?name=", "tls://a?data-port=1", "ssh://@a/b", "TLS://a"],
+     "ssh://a b", "ssh://[::::]", "ssh://a?x=1", "ssh://a?data-port=70000", "tls://u@a", "tls://a:1:2",
+     "tls://a?name=", "tls://a?data-port=1", "ssh://@a/b", "TLS://a"],
 )  # fmt: skip
 def test_what_is_none(text: str) -> None:
     with pytest.raises(PydanticCustomError):

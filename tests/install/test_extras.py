@@ -23,7 +23,18 @@ SOURCES = sorted(Path(package.__file__).parent.rglob("*.py"))
 PROJECT = tomli.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {name: wanted for name, wanted in PROJECT["optional-dependencies"].items() if name not in ("all", "dev")}
 MODULES = [
-    *("aiohttp", "cryptography", "dask", "distributed", "highspy", "kubernetes", "matplotlib", "mpi4py", "openstack", "ortools"),
+    *(
+        "aiohttp",
+        "cryptography",
+        "dask",
+        "distributed",
+        "highspy",
+        "kubernetes",
+        "matplotlib",
+        "mpi4py",
+        "openstack",
+        "ortools",
+    ),
     *("kahip", "mtkahypar", "pandas", "psycopg", "pyarrow", "pymetis", "scipy", "sqlalchemy"),
 ]
 """The modules that the packages of all extras bring."""

@@ -90,7 +90,9 @@ def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
         ("empty.whl", "has no gavotte-agent; use a wheel of `make dist`"),
         ("none", "no such file"),
     ):
-        done = subprocess.run([sys.executable, IMAGE, tmp_path / name, tmp_path], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, IMAGE, tmp_path / name, tmp_path], capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr) == (1, f"image: {tmp_path / name}: {says}\n")
     assert not list(tmp_path.glob("*.tar"))
 
@@ -137,7 +139,9 @@ def test_a_cluster_runs_the_manifest_and_its_agents_measure(built: tuple[Path, P
             ready = [
                 pod
                 for pod in pods
-                if any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", []))
+                if any(
+                    each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", [])
+                )
             ]
             if len(ready) == 2:
                 break

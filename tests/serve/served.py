@@ -58,7 +58,12 @@ class Served:
         return self.address.partition("?")[0].rstrip("/")
 
     def ask(
-        self, path: str, body: object = None, *, headers: Mapping[str, str] | None = None, context: ssl.SSLContext | None = None
+        self,
+        path: str,
+        body: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        context: ssl.SSLContext | None = None,
     ) -> Answer:
         """Return the answer to a request: POST if there is a body, which is sent as it is if it is a text."""
         data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()

@@ -30,7 +30,12 @@ def test_pods_are_known_by_their_task_or_their_number() -> None:
     assert scores.task_of({"gavotte.io/task": "b"}) == "b"
     assert scores.task_of({"batch.kubernetes.io/job-completion-index": "2"}) == "c"
     assert scores.task_of({"apps.kubernetes.io/pod-index": "0"}) == "a"
-    for labels in ({}, {"gavotte.io/task": "z"}, {"apps.kubernetes.io/pod-index": "3"}, {"apps.kubernetes.io/pod-index": "x"}):
+    for labels in (
+        {},
+        {"gavotte.io/task": "z"},
+        {"apps.kubernetes.io/pod-index": "3"},
+        {"apps.kubernetes.io/pod-index": "x"},
+    ):
         assert scores.task_of(labels) is None
         assert scores.scores(labels, NODES) == dict.fromkeys(NODES, 0)
 

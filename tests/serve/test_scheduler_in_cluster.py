@@ -61,7 +61,11 @@ def test_pods_are_bound_where_the_placement_says(tmp_path: Path) -> None:
         try:
             for number, task in enumerate(tasks):
                 # Two are known by their task, two by their number in a job.
-                labels = {"gavotte.io/task": task} if number % 2 else {"batch.kubernetes.io/job-completion-index": str(number)}
+                labels = (
+                    {"gavotte.io/task": task}
+                    if number % 2
+                    else {"batch.kubernetes.io/job-completion-index": str(number)}
+                )
                 container = {"name": "c", "image": "gavotte.test/pause:1"}
                 spec = {"schedulerName": "gavotte", "containers": [container], "automountServiceAccountToken": False}
                 metadata = {"name": f"placed-{task}", "labels": labels | {"test": "placed"}}

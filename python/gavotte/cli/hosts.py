@@ -233,7 +233,7 @@ class _Wanted:
 @hosts.command(epilog="Example: gavotte hosts install --hosts my.hosts.toml")
 @declared
 def install(hosts: Hosts, wanted: _Wanted, as_json: Json = False) -> int:
-    """Install the agent on every host over SSH, verify its checksum, and remove other versions. Exits with 1 if one fails."""
+    """Install the agent on every host over SSH, verify it, and remove other versions. Exits with 1 if one fails."""
     from gavotte.agents import resolve_hosts
     from gavotte.hosts import install, installed, remove
 
@@ -252,7 +252,9 @@ def install(hosts: Hosts, wanted: _Wanted, as_json: Json = False) -> int:
     return 0 if all(host.ok for host in done) else 1
 
 
-hosts.command("deploy", hidden=True, deprecated=True)(install)
+hosts.command("deploy", hidden=True, deprecated=True, epilog="Example: gavotte hosts deploy --hosts my.hosts.toml")(
+    install
+)
 
 
 @hosts.command(epilog="Example: gavotte hosts keys -o keys node1=10.0.0.1 node2=10.0.0.2")

@@ -14,7 +14,9 @@ from gavotte.cli.output import emit_line, note, warn
 class _Shown:
     """What to serve."""
 
-    network: Path = option("The Network to serve; it is read again when it changes.", "N.network.json", default=REQUIRED)
+    network: Path = option(
+        "The Network to serve; it is read again when it changes.", "N.network.json", default=REQUIRED
+    )
     placement: Path | None = option("Score nodes for Kubernetes' scheduler by this Placement.", "P.placement.json")
     apps: list[Path] | None = option("An App of the Placement. May be repeated.", "A.app.toml", "--app")
 
@@ -24,7 +26,9 @@ class _Place:
     """Where to listen, and who may ask."""
 
     address: str = option("Address to listen at.", "ADDRESS", default="127.0.0.1")
-    port: int = option("Port to listen at; 0 = any. Topograph's clients expect 49021.", "PORT", default=8788, min=0, max=65535)
+    port: int = option(
+        "Port to listen at; 0 = any. Topograph's clients expect 49021.", "PORT", default=8788, min=0, max=65535
+    )
     cert: Path | None = option("Certificate for TLS, in PEM. Needed unless the address is loopback.", "FILE")
     key: Path | None = option("Private key of the certificate.", "FILE")
     password_file: Path | None = option("File with the password that clients give. Needed like --cert.", "FILE")

@@ -85,7 +85,9 @@ def installed(inventory: Inventory) -> list[Installation]:
     def judge(host: Host) -> Installation:
         copies = tuple(_copies(host, inventory, None))
         has = any(copy.path.rpartition("/")[2] in names for copy in copies)
-        others = [copy.version or "one that does not run" for copy in copies if copy.path.rpartition("/")[2] not in names]
+        others = [
+            copy.version or "one that does not run" for copy in copies if copy.path.rpartition("/")[2] not in names
+        ]
         words = ["this version" if has else "not this version", *(f"also {other}" for other in others)]
         return Installation(host.name, has, False, "; ".join(words) if copies else "no agent", copies)
 

@@ -56,7 +56,9 @@ class Access:
         if request.path.startswith(SERVICES):
             return None
         given = request.query.get("token") or request.cookies.get(COOKIE) or ""
-        return None if _equal(given, self.token) else web.Response(status=401, text="use the address that was printed\n")
+        return (
+            None if _equal(given, self.token) else web.Response(status=401, text="use the address that was printed\n")
+        )
 
     def middleware(self) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
         """Return what checks each request before it is answered."""

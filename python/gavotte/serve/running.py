@@ -156,7 +156,10 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
     access = Access(session.token or secrets.token_urlsafe(24), question.password(), question.is_local)
     context = _context(question)
     with _Server(service.application(access), question, context) as port:
-        scheme, host = "https" if context else "http", f"[{question.address}]" if ":" in question.address else question.address
+        scheme, host = (
+            "https" if context else "http",
+            f"[{question.address}]" if ":" in question.address else question.address,
+        )
         query = "" if access.password else f"?token={access.token}"
         session.ready(f"{scheme}://{host}:{port}/{query}")
         threading.Event().wait()

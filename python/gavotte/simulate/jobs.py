@@ -24,6 +24,7 @@ from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as
+from gavotte.simulate.latencies import steady_latencies
 from gavotte.simulate.operations import program_of
 from gavotte.simulate.platform import build_platform
 from gavotte.terms.algorithms import Setting
@@ -103,7 +104,7 @@ class JobReplay:
     """A traced job on a Network, to be replayed under any order of hosts.
 
     Args:
-        network: the hosts. Pairs of unknown rate count as `Network.cautious` says.
+        network: the hosts. Pairs of unknown rate count as `Network.cautious` says, and latencies as `steady_latencies`.
         trace: the job's trace, one section for each rank.
         costs: costs of messages in addition to the Network's.
         seed: seed of the computing times.
@@ -120,7 +121,7 @@ class JobReplay:
             self.warnings.append("the replay knows no credits: hosts send at their lasting rate")
         self._at = {name: index for index, name in enumerate(network.names)}
         self._program = program_of(trace)
-        self._cap_bps, self._platform = replay_platform(network)
+        self._cap_bps, self._platform = replay_platform(steady_latencies(network))
 
     def with_settings(self, settings: Sequence[Setting]) -> JobReplay:
         """Return the same job, with algorithms of collectives that are set in place of the library's own choices."""

@@ -82,6 +82,8 @@ def ask_copies(route: SshRoute, config: str | None, keep: Collection[str] | None
     printed = done.stdout.decode(errors="replace").splitlines()
     if f"{MARK}end" not in printed:
         destination = f"{route.user}@{route.host}" if route.user else route.host
-        raise AgentError(ssh_cause(done.stderr.decode(errors="replace"), destination=destination, status=done.returncode))
+        raise AgentError(
+            ssh_cause(done.stderr.decode(errors="replace"), destination=destination, status=done.returncode)
+        )
     found = (_COPY.fullmatch(text) for text in printed)
     return [Copy(match[3], match[2], match[1]) for match in found if match]

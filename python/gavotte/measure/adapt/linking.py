@@ -32,7 +32,7 @@ OFF = 0.05
 """Relative error from which on a held-out pair counts as off."""
 
 MOST_OFF = 0.05
-"""Largest share of held-out pairs that may be off. If more are, pairs have limits of their own, and all are measured."""
+"""Largest share of held-out pairs that may be off. With more, pairs have limits of their own, and all are measured."""
 
 
 def look(state: State) -> Steps[bool]:
