@@ -32,12 +32,12 @@ ROOMS = {
     "transfer",
 }
 FLOORS = [
-    {"errors"},
+    {"errors", "_core"},
     {"extras"},
     {"tables"},
     {"formats"},
     {"terms"},
-    {"agents", "_core"},
+    {"agents"},
     ROOMS,
     {"demo", "launch", "serve", "watch"},
     {"cli"},

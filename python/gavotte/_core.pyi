@@ -63,6 +63,7 @@ _Bytes = npt.NDArray[np.uint64]
 _Indices = npt.NDArray[np.uint32]
 _Over = float | tuple[Network, Sequence[int]]
 
+def toml_as_json(text: str) -> bytes | None: ...
 def version() -> str:
     """Return the version of the compiled module."""
 

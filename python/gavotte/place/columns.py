@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -212,15 +213,21 @@ def _tasks(
 
 
 def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> Transfers:
-    rows = []
+    parts: list[tuple[npt.NDArray[np.int64], ...]] = []
     for app in apps:
         at = {task.name: task_at[task_key(app, task.name, apps)] for task in app.task}
-        rows += [
-            (at[transfer.source], at[transfer.target], transfer.bytes, transfer.phase)
-            for transfer in app.transfer
-            if transfer.source != transfer.target
-        ]
-    return _columns(rows)
+        # Column by column: there may be millions.
+        ends = (map(at.__getitem__, map(attrgetter(end), app.transfer)) for end in ("source", "target"))
+        amounts = (map(attrgetter(amount), app.transfer) for amount in ("bytes", "phase"))
+        parts.append(tuple(np.fromiter(each, np.int64, len(app.transfer)) for each in (*ends, *amounts)))
+    source, target, size, phase = (np.concatenate(column) for column in zip(*parts, strict=True))
+    between = source != target
+    return Transfers(
+        source=source[between].astype(np.uint32),
+        target=target[between].astype(np.uint32),
+        bytes=size[between].astype(np.uint64),
+        phase=phase[between].astype(np.uint32),
+    )
 
 
 def _columns(rows: Sequence[tuple[int, int, int, int]]) -> Transfers:
