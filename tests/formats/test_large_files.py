@@ -21,7 +21,10 @@ from gavotte.formats.network import read_network, write_network
 
 KEYS = st.text(min_size=1, max_size=8)
 VALUES = st.recursive(
-    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=20,
 )
@@ -40,7 +43,17 @@ def test_toml_as_json_has_the_same_values(document: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["a = inf", "a = -nan", "a = [1.0,\n inf]", "a = {b = +inf}", "a = 1979-05-27", "a = [07:32:00]", "a = ", "[a", "a = 1\na = 2"],
+    [
+        "a = inf",
+        "a = -nan",
+        "a = [1.0,\n inf]",
+        "a = {b = +inf}",
+        "a = 1979-05-27",
+        "a = [07:32:00]",
+        "a = ",
+        "[a",
+        "a = 1\na = 2",
+    ],
 )
 def test_what_json_lacks_and_what_is_no_toml_is_left_to_the_usual_reader(text: str) -> None:
     assert toml_as_json(text) is None

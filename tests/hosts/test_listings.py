@@ -112,7 +112,7 @@ OPENSTACK = [
     {"ID": "e1", "Name": "node 2", "Status": "ACTIVE", "Networks": "private=10.2.0.6, fd00::6; storage=10.3.0.6"},
     {"ID": "e2", "Name": "node-3", "Status": "SHUTOFF", "Networks": {"private": ["10.2.0.7"]}},
 ]
-KUBERNETES = {
+KUBERNETES: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "List",
     "items": [
@@ -133,7 +133,7 @@ KUBERNETES = {
         for number, ready in ((1, "True"), (2, "Unknown"))
     ],
 }
-PODS = {
+PODS: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "List",
     "items": [

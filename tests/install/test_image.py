@@ -128,7 +128,7 @@ def test_a_cluster_runs_the_manifest_and_its_agents_measure(built: tuple[Path, P
     core: Any = client.CoreV1Api(api)
     assert gavotte("hosts", "keys", "-o", tmp_path / "keys", "gavotte-agent").returncode == 0
     try:
-        utils.create_from_yaml(api, str(built[1]))
+        utils.create_from_yaml(api, str(built[1]))  # type: ignore[no-untyped-call]
         held = (tmp_path / "keys" / "hosts" / "gavotte-agent").iterdir()
         secret = {"metadata": {"name": "gavotte-agent"}, "stringData": {file.name: file.read_text() for file in held}}
         core.create_namespaced_secret("gavotte", secret)

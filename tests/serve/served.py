@@ -80,7 +80,7 @@ def serving(folder: Path, *words: str | Path, network: Network | None = None) ->
     """Run `gavotte serve` with a Network in a folder, at any free port."""
     if network is not None:
         write_network(folder / "n.network.json", network)
-    line = [GAVOTTE, "serve", "--network", "n.network.json", "--port", "0", *map(str, words)]
+    line: list[str | Path] = [GAVOTTE, "serve", "--network", "n.network.json", "--port", "0", *map(str, words)]
     process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

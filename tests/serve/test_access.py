@@ -78,7 +78,7 @@ def test_other_addresses_need_tls_and_a_password(tmp_path: Path) -> None:
 def test_a_signal_ends_it_and_frees_the_port(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, network=racks()) as served:
         port = served.base.rpartition(":")[2]
-        line = [GAVOTTE, "serve", "--network", "n.network.json", "--port", port]
+        line: list[str | Path] = [GAVOTTE, "serve", "--network", "n.network.json", "--port", port]
         second = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
         assert second.returncode == 1
         assert f"cannot listen at 127.0.0.1:{port}: " in second.stderr

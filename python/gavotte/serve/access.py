@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gavotte.extras import needs
 
 with needs("serve"):
     from aiohttp import web
+    from aiohttp.typedefs import Handler, Middleware
 
 COOKIE = "gavotte-token"
 
@@ -19,8 +19,6 @@ SERVICES = ("/healthz", "/metrics", "/v1/", "/scheduler/")
 """Paths for programs, which cannot give a token. On loopback anyone on this machine may ask there."""
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Access:
             None if _equal(given, self.token) else web.Response(status=401, text="use the address that was printed\n")
         )
 
-    def middleware(self) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+    def middleware(self) -> Middleware:
         """Return what checks each request before it is answered."""
 
         @web.middleware

@@ -28,6 +28,7 @@ from gavotte.serve.topograph import Topograph
 
 with needs("serve"):
     from aiohttp import web
+    from aiohttp.typedefs import Handler
 
 MOST_BODY_BYTES = 64 << 20
 """Largest request: a scheduler that caches no nodes sends 5,000 of them whole."""
@@ -101,10 +102,10 @@ class Service:
         """Return the application behind the server."""
 
         @web.middleware
-        async def count(request: web.Request, handler: Callable[[web.Request], object]) -> web.StreamResponse:
+        async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
             status = 500
             try:
-                answer: web.StreamResponse = await handler(request)  # type: ignore[misc]
+                answer = await handler(request)
                 status = answer.status
                 return answer
             except web.HTTPException as error:

@@ -94,7 +94,7 @@ def mispredicted(state: State) -> bool:
     """Return whether more held-out pairs than `MOST_OFF` are not as fast as their hosts and the links between them."""
     expected_bps, rate_bps = state.concurrency.reached(), state.rates()
     errors = [rate_bps[pair] / expected_bps[pair] - 1 for pair in sorted(state.plan.held_out) if expected_bps[pair] > 0]
-    return sum(abs(error) > OFF for error in errors) > MOST_OFF * len(errors)
+    return int(sum(abs(error) > OFF for error in errors)) > MOST_OFF * len(errors)
 
 
 def _planned(state: State, plan: PathPlan) -> list[list[Pair]]:
