@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup dist demo test test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup dist demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -17,28 +17,31 @@ dist: setup ## Build the wheel with the agent inside, its SBOM and licences, and
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
-# Labs mostly wait for packets. Lints, Rust's tests and tests of the docs use the idle processor time, at a low priority, then next to
-# Python's tests without packets.
+# Labs mostly wait for packets. Lints, Rust's tests and the Python tests that start no processes use the idle processor time, at the
+# lowest priority.
 WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 # Labs and checks hold both of make's two job slots, so that a cargo that asks make for slots would build one crate at a time.
 CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 
-test: setup ## All checks and tests: Python's with packets and then those without, alongside lints, Rust's tests and those of the docs
+test: setup ## All checks and tests, with at most three cases of each test with packets
 	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-python checks
 
+test-cases: setup ## All cases of all tests with packets; half an hour
+	$(PYTHON) -m pytest -q -n 4 --dist worksteal --durations=10 -m lab
+
 test-python: test-lab
-	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab" --ignore tests/docs
+	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab and slow" --ignore tests/docs
 
 test-lab:
-	@# Two cores suffice for four labs, since their tests mostly wait for packets and deadlines. Next to a fifth, four of 460 tests
-	@# needed another try.
-	$(PYTHON) -m pytest -q -n 4 --dist worksteal --durations=10 -m lab
+	@# Two cores suffice for five labs, whose tests take a fifth of a core and otherwise wait for packets and deadlines.
+	$(PYTHON) -m pytest -q -n 5 --dist worksteal --most-cases 3 --durations=10 -m lab
 
 checks:
 	$(WHEN_IDLE) $(MAKE) --no-print-directory lint-rust lint-python
 	@# No comment has code to run, and to look for it takes a minute.
 	$(WHEN_IDLE) $(CARGO) test --workspace --lib --bins --tests --quiet --locked
 	$(WHEN_IDLE) $(PYTHON) -m pytest -q -o timeout=900 -m "not lab" tests/docs
+	$(WHEN_IDLE) $(PYTHON) -m pytest -q -n 2 -o timeout=900 --durations=10 -m "not lab and not slow" --ignore tests/docs
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; about a minute
 	@$(MAKE) --no-print-directory -j 2 --output-sync=line fast-rust fast-python

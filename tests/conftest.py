@@ -18,7 +18,7 @@ from gavotte import lab
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
 from gavotte.cli.entry import SLIM
 
-pytest_plugins = ["tests.reruns", "tests.examples"]
+pytest_plugins = ["pytester", "tests.reruns", "tests.examples"]
 
 SMALL_CLOUD = builders.topology(
     [
@@ -38,6 +38,16 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(Path(__file__).parents[1] / "target" / "pycache")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--most-cases",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run at most N cases of each parametrized test with packets: the first, the last, and some between",
+    )
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files without a lab if only labs are asked for: three of four, which each worker would load."""
     if config.getoption("markexpr") != "lab" or not collection_path.name.startswith("test_"):
@@ -51,7 +61,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if most := config.getoption("most_cases"):
+        left_out = cases_left_out(items, most)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
     marked = [item for item in items if item.get_closest_marker("lab")]
     if marked and not lab.supported():
         reason = f"no lab can stand here: {lab.missing()}"
@@ -61,6 +75,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Tests with real packets get one more try, and the summary names them: on a loaded machine, a lost time slice
         # of 100 ms fails a good probe. A test without packets gets one try.
         item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def cases_left_out(items: list[pytest.Item], most: int) -> set[str]:
+    """Return the cases of parametrized tests with packets beyond a number, spread over the order of the cases.
+
+    `make test` takes three, since most cases differ in an address family, a signal or a library. `make test-cases` runs
+    all of them.
+    """
+    cases: dict[str, list[str]] = {}
+    for item in items:
+        if item.get_closest_marker("lab") and not item.get_closest_marker("each_case"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
+    left_out = set[str]()
+    for each in cases.values():
+        if len(each) > most:
+            chosen = {round(at * (len(each) - 1) / max(most - 1, 1)) for at in range(most)}
+            left_out.update(case for at, case in enumerate(each) if at not in chosen)
+    return left_out
 
 
 @pytest.fixture(scope="session", autouse=True)

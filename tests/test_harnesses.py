@@ -61,3 +61,29 @@ def test_fuzz_tells_how_much_it_fed(tmp_path: Path) -> None:
     done = subprocess.run(line, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "fuzz: 525 inputs in all"
+
+
+def test_few_cases_of_a_test_are_the_first_the_last_and_some_between(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "from tests.conftest import cases_left_out, pytest_addoption, pytest_collection_modifyitems\n"
+    )
+    pytester.makeini("[pytest]\nmarkers =\n    lab\n    each_case\n")
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.lab
+        @pytest.mark.parametrize("n", range(9))
+        def test_many(n): pass
+        @pytest.mark.lab
+        @pytest.mark.parametrize("n", range(3))
+        def test_three(n): pass
+        @pytest.mark.lab
+        @pytest.mark.each_case
+        @pytest.mark.parametrize("n", range(5))
+        def test_each(n): pass
+        @pytest.mark.parametrize("n", range(5))
+        def test_without_packets(n): pass
+    """)
+    done = pytester.runpytest_inprocess("--collect-only", "-q", "--most-cases", "3", "-p", "no:cacheprovider")
+    chosen = [line.partition("::")[2] for line in done.outlines if "::" in line]
+    assert [name for name in chosen if "many" in name] == [f"test_many[{n}]" for n in (0, 4, 8)]
+    assert len(chosen) == 3 + 3 + 5 + 5

@@ -159,6 +159,7 @@ def test_the_programs_of_a_guide_are_installed(guide: str, program: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.lab
+@pytest.mark.each_case
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
 def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: Path) -> None:
