@@ -248,6 +248,9 @@ def main() -> int:
         f"{'met' if met else 'MISSED'} (goals {MEDIAN_GOAL:.0%} and {WORST_GOAL:.0%}); "
         f"runs of one order have a noise of {statistics.median(noises):.1%} in the median, {max(noises):.1%} at worst"
     )
+    unknown = sorted(abs(each.error) for each in judged if not each.cells[0].endswith(", own"))
+    if unknown:
+        print(f"without the launcher's own orders, which had run once: {statistics.median(unknown):.1%} in the median")
     if peer:
         print(f"SMPI's are off by {statistics.median(peer):.1%} in the median, {peer[-1]:.1%} at worst")
     if asked.record:
