@@ -28,7 +28,9 @@ const PRIVATE: &[u8] = b"$__toml_private";
 fn has_special_floats(text: &str) -> bool {
     ["inf", "nan"].iter().any(|word| {
         text.match_indices(word).any(|(at, _)| {
-            let before = text[..at].trim_end_matches(['+', '-']).trim_end_matches([' ', '\t', '\n', '\r']);
+            let before = text[..at]
+                .trim_end_matches(['+', '-'])
+                .trim_end_matches([' ', '\t', '\n', '\r']);
             matches!(before.chars().next_back(), Some('=' | '[' | ','))
         })
     })
