@@ -204,6 +204,7 @@ def test_a_stop_rule_ends_steady_scenarios_early(tmp_path: Path) -> None:
     assert len(by_scenario["far"]) == 2
 
 
+@pytest.mark.rare
 def test_killed_ten_times_it_has_exactly_its_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`kill -9` of the controller, and of an agent, at random moments: no sample is missing, double or torn."""
     runtime = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))  # short, for sockets, and no other lab's

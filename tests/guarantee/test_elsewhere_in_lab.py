@@ -24,7 +24,7 @@ from gavotte.formats.guarantee import Guarantee
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.guarantee import GuardedHost, apply, clear, status
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.rare]
 
 HOSTS = ("x", "y", "z", "t")
 WIRE_PER_PAYLOAD = 1514 / 1448

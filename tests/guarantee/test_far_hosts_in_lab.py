@@ -14,7 +14,7 @@ from gavotte.formats.guarantee import Guarantee
 from gavotte.formats.inventory import read_inventory
 from gavotte.guarantee import apply, status
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.lab, pytest.mark.rare, pytest.mark.timeout(120)]
 
 WIRE_PER_PAYLOAD = 1514 / 1448
 KEPT_BPS = 30e6

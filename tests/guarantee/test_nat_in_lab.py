@@ -19,6 +19,7 @@ from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.guarantee import GuaranteeStatus, apply, clear, sharing_addresses, status
 
 pytestmark = [
+    pytest.mark.rare,
     pytest.mark.lab,
     pytest.mark.timeout(120),
     pytest.mark.skipif(bool(firewalls.lacking()), reason=firewalls.lacking()),

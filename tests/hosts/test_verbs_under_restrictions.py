@@ -51,6 +51,7 @@ def left(hosts: RestrictedHosts) -> list[Path]:
 @pytest.mark.lab
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", RESTRICTIONS)
+@pytest.mark.rare
 def test_each_verb_works_or_names_the_missing_part(name: str) -> None:
     place = Path(tempfile.mkdtemp(prefix="gvr-", dir="/tmp"))
     place.chmod(0o755)

@@ -133,6 +133,7 @@ def service(tree: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.lab
+@pytest.mark.rare
 def test_the_service_of_the_unit_serves_its_controller(service: Path) -> None:
     def checked() -> bool:
         result = gavotte("hosts", "check", "--hosts", str(service))

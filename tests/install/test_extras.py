@@ -178,6 +178,7 @@ def test_an_import_that_fails_otherwise_is_told_from_a_missing_package() -> None
 
 
 @pytest.mark.lab
+@pytest.mark.rare
 def test_the_demo_needs_no_extra(tmp_path: Path, bare: dict[str, str]) -> None:
     result = gavotte("demo", "--json", cwd=tmp_path, env=bare)
     assert result.returncode == 0, result.stderr

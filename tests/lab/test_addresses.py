@@ -15,7 +15,7 @@ from tests.lab.test_mtu import SEND_DATAGRAM
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(shutil.which("iperf3") is None, reason="no iperf3")]
+pytestmark = [pytest.mark.lab, pytest.mark.rare, pytest.mark.skipif(shutil.which("iperf3") is None, reason="no iperf3")]
 
 IPV6_PER_WIRE = (1500 - 72) / 1514
 """TCP goodput over IPv6 of a wire rate."""

@@ -39,7 +39,7 @@ from gavotte.model import model
 from gavotte.terms.goodput import goodput_per_wire
 from gavotte.transfer import Controller
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.rare]
 
 BYTES = 4_000_000
 """Two thirds of a second at 50 Mbit/s. The path shrinks when a third is sent."""

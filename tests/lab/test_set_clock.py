@@ -20,7 +20,7 @@ from gavotte.formats.history import read_history
 from gavotte.formats.record import read_samples
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.lab, pytest.mark.rare, pytest.mark.timeout(180)]
 
 CAPS_MBIT = {"a": 40, "b": 60, "c": 50}
 SOURCE = Path(__file__).with_name("set_clock.c")

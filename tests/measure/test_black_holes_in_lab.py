@@ -16,7 +16,7 @@ from gavotte.formats.topology import Topology
 from gavotte.measure import measure
 from gavotte.terms.goodput import goodput_per_wire
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.rare]
 
 WIRE_BPS = 50e6
 NARROW_BYTES = 1400

@@ -89,6 +89,7 @@ def test_one_direction(cloud: lab.Session) -> None:
     check_rates(result)
 
 
+@pytest.mark.rare
 def test_no_udp_at_all_with_experiments(cloud: lab.Session, tmp_path: Path) -> None:
     file = tmp_path / "h.npz"
     with ExitStack() as walls:

@@ -12,7 +12,7 @@ from gavotte.guarantee import apply, clear
 from gavotte.measure import measure
 from gavotte.measure.sharing import learn_sharing
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.rare]
 
 
 def test_a_measurement_names_the_hosts_that_guarantees_limit() -> None:

@@ -21,7 +21,7 @@ from gavotte.formats.network import write_network
 from gavotte.measure import measure
 from gavotte.terms.goodput import goodput_per_wire
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.rare]
 
 BYTES = 6_000_000
 """About a second at 50 Mbit/s. The link shrinks when a third is sent."""

@@ -12,7 +12,7 @@ from tests.shell import gavotte
 from gavotte import lab
 from gavotte.terms.goodput import goodput_per_wire
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.lab, pytest.mark.rare, pytest.mark.timeout(180)]
 
 UPLINK_BPS, HOST_BPS = 80e6, 60e6
 

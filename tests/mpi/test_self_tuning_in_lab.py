@@ -82,7 +82,9 @@ def environment(builds: Builds, implementation: str, more: Mapping[str, str] = {
 def run(session: lab.Session, implementation: str, folder: Path, own: Mapping[str, str], *words: str) -> str:
     """Run the program of the tests; return what it printed on stderr."""
     program: list[str | Path] = [PROGRAM, *words]
-    ran = launch(session, implementation, program, ranks=RANKS, scratch=folder, environment=own, timeout_s=200)
+    ran = launch(
+        session, implementation, program, ranks=RANKS, scratch=folder, environment=own, timeout_s=200, calm=True
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == f"{words[0]} turns on 5 ranks"
     return ran.stderr
@@ -102,6 +104,7 @@ def test_every_operation_is_tuned_and_keeps_its_results(
     assert any(each.ranks == 4 and each.tried > {"the library"} for each in seen), "parts of the world are tuned, too"
 
 
+@pytest.mark.rare
 def test_sums_of_floats_stay_in_the_library_unless_they_may_be_reordered(
     session: lab.Session, builds: Builds, tmp_path: Path, implementation: str
 ) -> None:
@@ -137,6 +140,7 @@ def test_a_rank_that_does_not_want_it(
     assert tuned(message) == []
 
 
+@pytest.mark.rare
 def test_a_slow_root_sends_to_one_rank_alone(builds: Builds, tmp_path: Path, implementation: str) -> None:
     """A binomial tree takes several times as long as the chain or tree that is found."""
     program: list[str | Path] = [PROGRAM.with_name("broadcasts.py"), "20", "400000"]
@@ -147,7 +151,9 @@ def test_a_slow_root_sends_to_one_rank_alone(builds: Builds, tmp_path: Path, imp
     else:
         own |= {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_bcast_algorithm": "6"}
     with lab.session(SLOW, agents=False) as session:
-        ran = launch(session, implementation, program, ranks=hosts, scratch=tmp_path, environment=own, timeout_s=200)
+        ran = launch(
+            session, implementation, program, ranks=hosts, scratch=tmp_path, environment=own, timeout_s=200, calm=True
+        )
     assert ran.returncode == 0, ran.stderr
     (seen,) = tuned(ran.stderr)
     assert {"the library", "exchange", "tree", "chain"} <= seen.tried

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("library", mpi.IMPLEMENTATIONS)
+@pytest.mark.rare
 def test_pairs_have_the_bytes_of_the_wire(library: str, tmp_path: Path) -> None:
     if not mpi.available(library):
         pytest.skip(f"{library} is not installed")

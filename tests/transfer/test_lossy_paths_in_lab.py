@@ -19,7 +19,7 @@ from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import BroadcastResult, broadcast, shuffle
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.rare]
 
 LATENCY_S = 0.0004
 """A round trip is 1.6 ms: a path of 100 Mbit/s needs no second connection unless it loses packets."""
