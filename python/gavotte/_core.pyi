@@ -54,6 +54,7 @@ __all__ = [
     "serving_order",
     "simulate_guarded",
     "student_quantile",
+    "toml_as_json",
     "version",
     "wss",
 ]
