@@ -188,6 +188,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=8, help="repetitions of each order")
     parser.add_argument("--seeds", type=int, default=2, help="number of random orders")
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
+    parser.add_argument("--name", help="name of the file in that folder, instead of launch-CLOUD")
     asked = parser.parse_args()
     about, rans = machine(), []
     each = (os.cpu_count() or 1) / RANKS
@@ -222,7 +223,7 @@ def main() -> int:
     if asked.record:
         named = [key for key in rans[0].walls_s if key != OURS and not key.startswith("random")]
         write_figure(
-            asked.record / f"launch-{asked.cloud}.json",
+            asked.record / f"{asked.name or f'launch-{asked.cloud}'}.json",
             title=f"Wall time of real programs by gavotte launch, {'three racks' if asked.cloud == 'racks' else 'equal links'}",
             command=command_line("launch", asked.record),
             about=about,
