@@ -61,6 +61,8 @@ for number in 1 2; do
     is_apart() { [ "$(readlink /proc/$node/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
     until_so is_apart
     ip link set uplink netns $node
+    # A controller here reaches the pods.
+    ip route add "10.45.$number.0/24" via "10.44.0.1$number"
 done
 are_ready() { [ "$(ask /api/v1/nodes | grep -o '"reason": *"KubeletReady"' | wc -l)" = 2 ]; }
 until_so are_ready
