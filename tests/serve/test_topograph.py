@@ -62,8 +62,8 @@ def test_a_request_is_looked_up_by_its_content(served: Served) -> None:
     request: dict[str, Any] = {"engine": {"name": "slurm", "params": {"mark": 7}}}
     assert served.ask("/v1/lookup", request).status == 404
     made = result(served, request)
-    found = served.ask("/v1/lookup", request | {"provider": {"creds": {"secret": "x"}}})
-    assert (found.status, found.text) == (200, made.text)
+    answer = served.ask("/v1/lookup", request | {"provider": {"creds": {"secret": "x"}}})
+    assert (answer.status, answer.text) == (200, made.text)
 
 
 @pytest.mark.parametrize(

@@ -42,19 +42,19 @@ def steady_latencies(network: Network) -> Network:
     if not network.latency_s:
         return network
     latency_s = matrix(network.latency_s)
-    there, back = np.triu_indices(len(latency_s), 1)
-    one, other = latency_s[there, back], latency_s[back, there]
+    rows, columns = np.triu_indices(len(latency_s), 1)
+    one, other = latency_s[rows, columns], latency_s[columns, rows]
     known = (one > 0) & (other > 0)
-    tiers = np.array(_tiers(network, there, back))
+    tiers = np.array(_tiers(network, rows, columns))
     steady = latency_s.copy()
     for tier in np.unique(tiers[known]):
         alike = known & (tiers == tier)
         if alike.sum() < FEWEST_PAIRS:
             continue
         mean_s = np.exp(_steady(np.log(one[alike]), np.log(other[alike])))
-        steady[there[alike], back[alike]] = steady[back[alike], there[alike]] = mean_s
-    rows = [[None if np.isnan(value) else float(value) for value in row] for row in steady]
-    return network.model_copy(update={"latency_s": rows})
+        steady[rows[alike], columns[alike]] = steady[columns[alike], rows[alike]] = mean_s
+    table = [[None if np.isnan(value) else float(value) for value in row] for row in steady]
+    return network.model_copy(update={"latency_s": table})
 
 
 def _steady(one: _Floats, other: _Floats) -> _Floats:
@@ -74,13 +74,13 @@ def _steady(one: _Floats, other: _Floats) -> _Floats:
     return np.where(usual, drawn, mean)
 
 
-def _tiers(network: Network, there: npt.NDArray[np.intp], back: npt.NDArray[np.intp]) -> list[str]:
+def _tiers(network: Network, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> list[str]:
     """Return what each pair of hosts has in common: a machine, the smallest group, or nothing."""
     groups = sorted(network.groups, key=lambda group: len(group.members))
     inside = {host: [group.name for group in groups if host in set(group.members)] for host in network.names}
     names, machines = network.names, [host.machine for host in network.hosts]
     tiers = []
-    for i, j in zip(there.tolist(), back.tolist(), strict=True):
+    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
         if machines[i] is not None and machines[i] == machines[j]:
             tiers.append("machine")
             continue

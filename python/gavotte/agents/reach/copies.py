@@ -85,5 +85,5 @@ def ask_copies(route: SshRoute, config: str | None, keep: Collection[str] | None
         raise AgentError(
             ssh_cause(done.stderr.decode(errors="replace"), destination=destination, status=done.returncode)
         )
-    found = (_COPY.fullmatch(text) for text in printed)
-    return [Copy(match[3], match[2], match[1]) for match in found if match]
+    matches = (_COPY.fullmatch(text) for text in printed)
+    return [Copy(match[3], match[2], match[1]) for match in matches if match]
