@@ -9,9 +9,6 @@ from typing import Protocol, final
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.formats.network import Network as _Network
-from gavotte.formats.topology import Topology as _Topology
-
 __all__ = [
     "Bottleneck",
     "BroadcastGround",
@@ -593,7 +590,7 @@ _Link = tuple[str, int, int]
 class Network:
     """Hosts, the network between them, and the links that traffic loads. Immutable, and checked once for all users."""
 
-    def __new__(cls, network: _Network, sharing: str | None = None) -> Network:
+    def __new__(cls, network: object, sharing: str | None = None) -> Network:
         """Read a Network.
 
         A cap that is None is no limit. A pair's rate or latency that is None is unknown, which is different: each user
@@ -1174,7 +1171,7 @@ class Platform:
     """The network that flows use, checked. Immutable; its methods run without the GIL."""
 
     @staticmethod
-    def topology(topology: _Topology, payload_share: float, seed: int) -> Platform:
+    def topology(topology: object, payload_share: float, seed: int) -> Platform:
         """Return the platform of a described network.
 
         Args:

@@ -195,7 +195,7 @@ def test_an_estimate_that_may_be_far_off_takes_a_pilot_and_says_first_what_that_
 
 def test_the_estimate_before_a_run_is_within_a_factor_of_two(tmp_path: Path) -> None:
     network = PlayedNetwork(Oracle(racks()), seed=1)
-    done = json.loads(commanded(tmp_path, network, "--json").stdout)
+    done = json.loads(commanded(tmp_path, network, "--json", "--scale", "pairs").stdout)
     assert done["answered"] == done["paths"] == 132
     # Without a pilot it was a third.
     assert done["estimate"]["bytes"] == pytest.approx(done["bytes_sent"], rel=0.25)
@@ -249,7 +249,7 @@ def test_a_run_without_agents_fails_once(tmp_path: Path) -> None:
 
 def test_a_missing_host_is_measured_all_the_same_if_it_is_back(tmp_path: Path) -> None:
     network = PlayedNetwork(Oracle(racks()), seed=1)
-    ran = commanded(tmp_path, network, "--json", missing=["vm3"])
+    ran = commanded(tmp_path, network, "--json", "--scale", "pairs", missing=["vm3"])
     assert ran.exit_code == 0, ran.output
     done = json.loads(ran.stdout)
     assert done["pilot"]["missing"] == done["missing"] == {"vm3": "no agent"}
