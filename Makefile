@@ -23,14 +23,14 @@ WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 # Labs and checks hold both of make's two job slots, so that a cargo that asks make for slots would build one crate at a time.
 CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 
-test: setup ## All checks and tests; of tests with packets, rare ones are left out, and others run in three cases at most
+test: setup ## All checks and tests; rare ones are left out, and those with packets run in three cases at most
 	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-python checks
 
-test-cases: setup ## All tests with packets, also rare ones, in all their cases; half an hour
-	$(PYTHON) -m pytest -q -n 4 --dist worksteal --durations=10 -m lab
+test-cases: setup ## All tests with packets in all their cases, and other rare tests; half an hour
+	$(PYTHON) -m pytest -q -n 4 --dist worksteal --durations=10 -m "rare or lab"
 
 test-python: test-lab
-	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab and slow" --ignore tests/docs
+	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab and slow and not rare" --ignore tests/docs
 
 test-lab:
 	@# Two cores suffice for four labs, since their tests mostly wait for packets and deadlines. A fifth one was no faster.

@@ -37,6 +37,8 @@ PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh", "schedulers": "curl"}
 """Programs that a guide's reader has installed."""
 LIMIT_S = 600
+FIRST = ("tutorial", "place", "profile", "schedulers", "reach-your-hosts", "troubleshooting")
+"""Guides that `make test` follows; `make test-cases` follows all of them."""
 
 
 @contextmanager
@@ -161,7 +163,10 @@ def test_the_programs_of_a_guide_are_installed(guide: str, program: str) -> None
 @pytest.mark.lab
 @pytest.mark.each_case
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+@pytest.mark.parametrize(
+    "guide",
+    [pytest.param(guide, marks=[] if guide.stem in FIRST else [pytest.mark.rare], id=guide.stem) for guide in GUIDES],
+)
 def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: Path) -> None:
     needed = NEEDS.get(guide.stem)
     if needed is not None and shutil.which(needed) is None:

@@ -18,7 +18,7 @@ from tests.shell import GAVOTTE, gavotte, until
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.rare, pytest.mark.timeout(240)]
 
 PAIR = ("a", "b")
 

@@ -38,11 +38,13 @@ def compile_(extras: str, others: list[str], *options: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.rare
 def test_it_resolves_with_ray_torch_dask_pyspark_and_jupyter(python: str) -> None:
     versions = compile_("", STACKS, "--python-version", python)
     assert {"grpcio", "numpy", "ray", "torch", "pyspark"} <= versions.keys()
 
 
+@pytest.mark.rare
 def test_all_extras_resolve_with_them() -> None:
     assert "ortools" in compile_("[all]", STACKS, "--python-version", "3.12")
 

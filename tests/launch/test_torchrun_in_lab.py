@@ -175,6 +175,7 @@ def over_ssh(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.rare
 def test_hosts_are_reached_over_ssh(over_ssh: Cluster, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}", "GAVOTTE_MARK": str(tmp_path)}
     known = ["launch", "--hosts", str(over_ssh.inventory), "--store", str(tmp_path / "store"), "--no-measure"]

@@ -21,6 +21,7 @@ from gavotte import lab
 from gavotte.formats.network import write_network
 
 pytestmark = [
+    pytest.mark.rare,
     pytest.mark.lab,
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("mpicc.openmpi") is None, reason="Open MPI is not installed"),

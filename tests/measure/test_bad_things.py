@@ -145,6 +145,7 @@ def test_a_snapshot_after_the_loss_goes_without_the_host(cloud: lab.Session) -> 
 
 
 @pytest.mark.parametrize("bad", [kill, blackhole])
+@pytest.mark.rare
 def test_a_host_that_vanishes_does_not_end_the_experiments(
     few: lab.Session, bad: Callable[[lab.Session, str], None]
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_measurement_that_lost_hosts_does_not_replace_one_that_has_them(cloud:
     assert read_history(tmp_path / "h.lost.npz").answered == 20
 
 
+@pytest.mark.rare
 def test_experiments_that_lost_hosts_keep_earlier_evidence(few: lab.Session, tmp_path: Path) -> None:
     output = tmp_path / "h.npz"
     gavotte("measure", "--hosts", few.hosts_file, "--sharing", "-o", output).communicate(timeout=110)
@@ -247,6 +249,7 @@ def test_experiments_that_lost_hosts_keep_earlier_evidence(few: lab.Session, tmp
     assert output.read_bytes() == before
 
 
+@pytest.mark.rare
 def test_experiments_on_hosts_that_became_faster_end_and_keep_earlier_evidence(
     few: lab.Session, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def measured(topology: Topology) -> Measurement:
 
 
 @pytest.mark.parametrize("latency", ["10ms", "37.5ms"])
+@pytest.mark.rare
 def test_bulk_tcp_does_not_count_its_slow_start(latency: str) -> None:
     keys = {"latency": latency}
     with lab.session(cloud(keys, keys), source="tests") as session:
@@ -72,6 +73,7 @@ def test_lost_packets_are_not_taken_as_a_slower_rate(keys: dict[str, Any]) -> No
     # Jitter of 5 ms at both ends moves each packet by up to 10 ms. Up to 2 % of it remain after 1 s.
     [("2.5ms", "1ms", 0.02), ("10ms", "5ms", 0.04)],
 )
+@pytest.mark.rare
 def test_delay_that_wanders_leaves_a_rate(latency: str, jitter: str, tolerance: float) -> None:
     keys = {"latency": latency, "jitter": jitter}
     check_rates(measured(cloud(keys, keys)), tolerance)

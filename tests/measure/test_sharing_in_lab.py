@@ -70,6 +70,7 @@ def test_a_pilot_predicts_what_unknown_racks_cost(tmp_path: Path) -> None:
     assert estimate["bytes"] == pytest.approx(did["bytes_sent"], rel=0.25)
 
 
+@pytest.mark.rare
 def test_with_a_network_of_slow_racks_no_path_is_in_doubt() -> None:
     hosts = [{"name": f"vm{i}", "switch": f"tor{i % 2}", "egress": "54mbit"} for i in range(6)]
     slow = builders.topology(hosts, switches=["core", *({"name": f"tor{i}", "up": "24mbit"} for i in range(2))])
@@ -81,6 +82,7 @@ def test_with_a_network_of_slow_racks_no_path_is_in_doubt() -> None:
     assert (measured.answered, measured.stopped, measured.doubtful) == (30, "", [])
 
 
+@pytest.mark.rare
 def test_the_caps_of_slow_hosts_are_not_the_burst_of_their_shapers() -> None:
     hosts = [{"name": f"vm{i}", "switch": "core", "egress": "20mbit", "burst": "128kb"} for i in range(3)]
     with lab.session(builders.topology(hosts, switches=["core"]), source="tests") as session:

@@ -13,6 +13,7 @@ LOOSE = 0.15
 
 
 @pytest.mark.parametrize("seed", [101, 105])
+@pytest.mark.rare
 def test_long_flows_finish_when_the_model_says(seed: int) -> None:
     done = compare(draw(seed, least_s=3.0), tries=2)
     assert abs(done.tcp.makespan) < LOOSE

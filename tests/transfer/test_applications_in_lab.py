@@ -64,6 +64,7 @@ def test_a_matrix_is_moved(cloud: lab.Session) -> None:
         ("squares.py", ["--users", "300", "--films", "200", "--iterations", "2"], "error"),
     ],
 )
+@pytest.mark.rare
 def test_the_papers_applications_find_the_same_either_way(program: str, words: list[str], same: str) -> None:
     line: list[str | Path] = [sys.executable, EXAMPLES / program, "--workers", "2", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)

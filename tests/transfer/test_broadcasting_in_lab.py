@@ -163,6 +163,7 @@ def test_a_relay_that_dies_is_named_and_nobody_else_is_hurt(
 
 
 @pytest.mark.parametrize("mechanism", ["chain", "tree", "mesh"])
+@pytest.mark.rare
 def test_nobody_waits_for_a_relay_that_hangs(
     cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
 ) -> None:
