@@ -32,12 +32,12 @@ ROOMS = {
     "transfer",
 }
 FLOORS = [
-    {"errors", "_core"},
+    {"errors"},
     {"extras"},
     {"tables"},
     {"formats"},
     {"terms"},
-    {"agents"},
+    {"agents", "_core"},
     ROOMS,
     {"demo", "launch", "serve", "watch"},
     {"cli"},

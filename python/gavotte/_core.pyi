@@ -9,6 +9,9 @@ from typing import Protocol, final
 import numpy as np
 import numpy.typing as npt
 
+from gavotte.formats.network import Network as _Network
+from gavotte.formats.topology import Topology as _Topology
+
 __all__ = [
     "Bottleneck",
     "BroadcastGround",
@@ -51,7 +54,6 @@ __all__ = [
     "serving_order",
     "simulate_guarded",
     "student_quantile",
-    "toml_as_json",
     "version",
     "wss",
 ]
@@ -61,7 +63,6 @@ _Bytes = npt.NDArray[np.uint64]
 _Indices = npt.NDArray[np.uint32]
 _Over = float | tuple[Network, Sequence[int]]
 
-def toml_as_json(text: str) -> bytes | None: ...
 def version() -> str:
     """Return the version of the compiled module."""
 
@@ -590,7 +591,7 @@ _Link = tuple[str, int, int]
 class Network:
     """Hosts, the network between them, and the links that traffic loads. Immutable, and checked once for all users."""
 
-    def __new__(cls, network: object, sharing: str | None = None) -> Network:
+    def __new__(cls, network: _Network, sharing: str | None = None) -> Network:
         """Read a Network.
 
         A cap that is None is no limit. A pair's rate or latency that is None is unknown, which is different: each user
@@ -1171,7 +1172,7 @@ class Platform:
     """The network that flows use, checked. Immutable; its methods run without the GIL."""
 
     @staticmethod
-    def topology(topology: object, payload_share: float, seed: int) -> Platform:
+    def topology(topology: _Topology, payload_share: float, seed: int) -> Platform:
         """Return the platform of a described network.
 
         Args:

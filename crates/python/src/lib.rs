@@ -8,7 +8,6 @@ mod capture;
 mod chances;
 mod collective;
 mod constant;
-mod documents;
 mod errors;
 mod fluid;
 mod guarded;
@@ -36,8 +35,6 @@ mod _core {
     use crate::collective::Ranks;
     #[pymodule_export]
     use crate::constant::{column_quantile, ecef_tree, mode, principal};
-    #[pymodule_export]
-    use crate::documents::toml_as_json;
     #[pymodule_export]
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
     #[pymodule_export]

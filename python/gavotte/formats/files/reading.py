@@ -30,12 +30,6 @@ _NOUN = re.compile(r"gavotte/([a-z]+)/[0-9]+")
 OTHER_ENDINGS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".npz", ".parquet", ".xlsx", ".toml", ".html"})
 """Endings of names that promise a format."""
 
-LARGE_CHARACTERS = 1 << 16
-"""Length of a text from which on it is worth reading quickly."""
-
-_NOT_JSON = re.compile(r"NaN|Infinity")
-"""What the quick reader would accept in JSON."""
-
 MAX_TEXT_BYTES = 1 << 30
 """A text file above this is refused unread: a 4096-host Network has 0.4 GB."""
 
@@ -135,27 +129,7 @@ def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], 
     noun = _NOUN.fullmatch(model.model_fields["format"].annotation.__args__[0])  # type: ignore[union-attr]
     assert noun is not None
     check_kind(path, noun[1])
-    text = read_text(path)
-    if len(text) > LARGE_CHARACTERS and (quickly := _quickly(model, text, toml=parse is parse_toml)) is not None:
-        return quickly
-    return validate(model, parse(text, str(path)), str(path))
-
-
-def _quickly(model: type[Model], text: str, *, toml: bool) -> Model | None:
-    """Read a large noun without Python objects between its text and its fields: in a third of the time.
-
-    Returns:
-        the noun; None if anything is wrong, so that it must be read in the usual way, which finds the error's place.
-    """
-    from gavotte._core import toml_as_json
-
-    content = toml_as_json(text) if toml else None if _NOT_JSON.search(text) else text.encode()
-    if content is None:
-        return None
-    try:
-        return model.model_validate_json(content)
-    except (ValidationError, RecursionError):
-        return None
+    return validate(model, parse(read_text(path), str(path)), str(path))
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:
