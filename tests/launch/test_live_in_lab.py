@@ -36,6 +36,7 @@ def test_an_application_takes_the_better_hosts_when_another_leaves_them(tmp_path
     rates = [[80e6 if {m, n} <= {"a", "b"} else 8e6 for n in "abcd"] for m in "abcd"]
     write_network(tmp_path / "n.network.json", builders.network("abcd", rates, cpus=1.0))
     # The first one takes the fast pair for some three seconds, the second one would need half a minute on the slow one.
+    # A slow start of mpirun costs some three seconds a task.
     times = {"first": 100, "second": 120}
     for number, (name, count) in enumerate(times.items()):
         ways = [("x", "y", count * BYTES), ("y", "x", count * BYTES)]
@@ -49,7 +50,7 @@ def test_an_application_takes_the_better_hosts_when_another_leaves_them(tmp_path
     )
     (tmp_path / "job").chmod(0o755)
     with lab.session(TOPOLOGY) as session:
-        words = ["n.network.json", *(f"{name}.app.toml" for name in times), "--every", "2", "--migration-cost", "0.5"]
+        words = ["n.network.json", *(f"{name}.app.toml" for name in times), "--every", "2", "--migration-cost", "3"]
         words += ["--live", f"{tmp_path}/job {{app}} {{hostfile}}", "--json"]
         ran = gavotte("sequence", *words, cwd=tmp_path, env=session.environment(), timeout=200)
     assert ran.returncode == 0, ran.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,25 @@ def test_reviews_shorten_what_a_bad_start_made_long() -> None:
         net, apps, Advance(net), every_s=2.0, migration_s=60.0, effort=Effort(method="min-machines", time_limit_s=1.0)
     )
     assert dear.running_s == pytest.approx(plain.running_s, rel=1e-5)
+
+
+def test_fast_hosts_that_are_free_soon_are_waited_for() -> None:
+    # One more second on the fast pair for the first one, 28 on the slow pair for the second one.
+    rates = [[80e6 if {m, n} <= {"a", "b"} else 8e6 for n in "abcd"] for m in "abcd"]
+    net = builders.network("abcd", rates, latency_s=[[None] * 4 for _ in range(4)], cpus=2.0)
+    live = [
+        Live(pair("first", 10 * MB), {"a": "a", "b": "b"}),
+        Live(pair("second", 28 * MB), {"a": "c", "b": "d"}),
+    ]
+    decision = reconsider(net, live, Advance(net), migration_s=3.0, every_s=2.0)
+    assert not decision.moves
+    assert decision.move_s == decision.keep_s == pytest.approx(29.0)
+    (left,) = [Live(one.app, one.assignment) for one in live[1:]]
+    then = reconsider(net, [left], Advance(net), migration_s=3.0, every_s=2.0)
+    assert {move.target for move in then.moves} == {"a", "b"}
+    # The first one has half a minute left on the fast pair, so that it pays to change places.
+    longer = [replace(live[0], app=pair("first", 300 * MB)), replace(live[1], app=pair("second", 4000 * MB))]
+    assert len(reconsider(net, longer, Advance(net), migration_s=3.0, every_s=2000.0).moves) == 4
 
 
 def test_auto_is_never_worse_than_greedy_by_the_forecast_it_chooses_by() -> None:

@@ -246,6 +246,7 @@ class _Sequence:
                 states,
                 self._advance,
                 migration_s=self._question.migration_s,
+                every_s=every_s,
                 effort=self._question.effort,
             )
         except GavotteError as error:

@@ -1,7 +1,8 @@
 """Sequences of applications: placed as they arrive, reviewed as they run, and migrated if that saves time."""
 
-from gavotte.place.sequence.migrating import Decision, Live, Migration, Projection, Remaining, reconsider
-from gavotte.place.sequence.sequencing import Arrival, InSequence, Review, arrive, moved_on, sequence
+from gavotte.place.sequence.migrating import Decision, Migration, reconsider
+from gavotte.place.sequence.running import Live, Projection, Remaining, moved_on
+from gavotte.place.sequence.sequencing import Arrival, InSequence, Review, arrive, sequence
 from gavotte.place.sequence.unfolding import state_of, unfold
 
 __all__ = [

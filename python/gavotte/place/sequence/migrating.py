@@ -7,20 +7,19 @@ as in Choreo's evaluation (section 6.3). It includes the cost of migrations: an 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.formats.placement import Placement
 from gavotte.place.effort import Effort
 from gavotte.place.explaining import explain
 from gavotte.place.merge import check_apps, task_key
-from gavotte.place.placing import GIVEN, evaluate, solve
+from gavotte.place.placing import evaluate, solve
 from gavotte.place.question import Question
 from gavotte.place.running import Running
+from gavotte.place.sequence.running import Live, Places, Projection, moved_on
 
 EFFORT = Effort(time_limit_s=1.0)
 """Default effort for each placement that is tried."""
@@ -33,55 +32,6 @@ _PRUNED = 3
 
 _LEAST_GAIN = 1e-6
 """A saving below this share of the time left is rounding."""
-
-Places = Mapping[str, str]
-"""Host of each task of one application, by the task's name."""
-
-
-class Remaining(Protocol):
-    """State of applications after some time: the bytes that they still have to send, and which have ended.
-
-    Attributes:
-        apps: the applications as given, each transfer with the bytes still to come.
-        finish_s: when each ended, in seconds from the start; inf = not yet.
-    """
-
-    @property
-    def apps(self) -> list[App]:
-        """Applications as given, each transfer with the bytes still to come."""
-
-    @property
-    def finish_s(self) -> list[float]:
-        """End of each application, in seconds from the start; inf = not yet."""
-
-
-class Projection(Protocol):
-    """Function that predicts how far applications get in some time, as `simulate.Advance` does."""
-
-    def __call__(
-        self, apps: Sequence[App], assignments: Sequence[Places], *, pause_s: Sequence[float], for_s: float
-    ) -> Remaining:
-        """Return the state of applications after `for_s` seconds on these places, with a pause of `pause_s` first."""
-
-
-@dataclass(frozen=True)
-class Live:
-    """Running application with its remaining bytes and the hosts of its tasks.
-
-    Attributes:
-        app: the application; its transfers hold the bytes that are still to come.
-        assignment: task to host.
-        pause_s: seconds until the application continues, while its tasks move. Until then they do not move again.
-    """
-
-    app: App
-    assignment: Places
-    pause_s: float = 0.0
-
-    @property
-    def running(self) -> Running:
-        """The same application as a `Running`, which holds room on hosts and loads links."""
-        return Running([self.app], given_placement([self.app], self.assignment))
 
 
 @dataclass(frozen=True)
@@ -126,6 +76,7 @@ def reconsider(
     projection: Projection,
     *,
     migration_s: float,
+    every_s: float | None = None,
     effort: Effort = EFFORT,
 ) -> Decision:
     """Decide whether tasks of running applications should migrate (Choreo, section 2.4).
@@ -134,6 +85,8 @@ def reconsider(
        downhill.
     2. It takes back each move of an outcome that saves no time.
     3. The best outcome counts if it saves more than it costs.
+    4. It also counts only if it is no worse than to keep all, both with the best moves when the next application has
+       ended. Otherwise two applications change places while one of them has a second left.
 
     Nothing is remembered between calls: the remaining bytes of the applications show how far they are.
 
@@ -142,6 +95,8 @@ def reconsider(
         live: the running applications, with different names.
         projection: says when applications end.
         migration_s: seconds that an application pauses for each of its tasks that moves.
+        every_s: seconds until the next decision, and between later ones; None = there will be one when an application
+            ends.
         effort: for each placement that is tried.
 
     Returns:
@@ -157,17 +112,14 @@ def reconsider(
     weigh = _Weigh(live, projection, migration_s)
     now = [dict(one.assignment) for one in live]
     keep_s = weigh(now)
-    tried = {_key(now): (keep_s, now)}
-    for places in _candidates(trial, live, now):
-        if _key(places) not in tried:
-            tried[_key(places)] = (weigh(places), places)
-    best_s, best = keep_s, now
-    for found_s, places in sorted(tried.values(), key=lambda one: one[0])[:_PRUNED]:
-        spared_s, spared = _spared(trial, live, weigh, found_s, places)
-        if spared_s < best_s:
-            best_s, best = spared_s, spared
-    if keep_s - best_s <= _LEAST_GAIN * keep_s:
-        best_s, best = keep_s, now
+    best_s, best = _best(trial, live, weigh)
+    if best != now and len(live) > 1:
+        moved = [
+            Live(one.app, places, pause_s)
+            for one, places, pause_s in zip(live, best, weigh.pauses_s(best), strict=True)
+        ]
+        if _again_s(trial, live, weigh, every_s) < _again_s(trial, moved, weigh, every_s):
+            best_s, best = keep_s, now
     pauses_s = weigh.pauses_s(best)
     return Decision(
         moves=[
@@ -181,21 +133,6 @@ def reconsider(
         cost_s=sum(pause_s - one.pause_s for one, pause_s in zip(live, pauses_s, strict=True)),
         assignments=best,
         pause_s=pauses_s,
-    )
-
-
-def given_placement(apps: Sequence[App], assignment: Places) -> Placement:
-    """Return places as a Placement that predicts nothing."""
-    return Placement(
-        apps=[app.name for app in apps],
-        method=GIVEN,
-        assignment=dict(assignment),
-        completion_s=0.0,
-        bound_s=0.0,
-        optimal=False,
-        bottleneck="",
-        elapsed_s=0.0,
-        seed=0,
     )
 
 
@@ -234,25 +171,56 @@ class _Trial:
             yield places
 
 
+@dataclass(frozen=True)
 class _Weigh:
     """Function that returns the sum of the seconds until the applications end, for places that they might have."""
 
-    def __init__(self, live: Sequence[Live], projection: Projection, migration_s: float) -> None:
-        self._live = live
-        self._projection = projection
-        self._migration_s = migration_s
+    live: Sequence[Live]
+    projection: Projection
+    migration_s: float
 
     def __call__(self, places: Sequence[Places]) -> float:
-        apps = [one.app for one in self._live]
-        done = self._projection(apps, places, pause_s=self.pauses_s(places), for_s=math.inf)
-        return math.fsum(done.finish_s)
+        pauses_s = self.pauses_s(places)
+        there = [Live(one.app, own, pause_s) for one, own, pause_s in zip(self.live, places, pauses_s, strict=True)]
+        return math.fsum(self.ends_s(there))
+
+    def ends_s(self, live: Sequence[Live]) -> list[float]:
+        """Return the seconds until each application ends."""
+        apps, places, pauses_s = zip(*((one.app, one.assignment, one.pause_s) for one in live), strict=True)
+        return self.projection(apps, places, pause_s=pauses_s, for_s=math.inf).finish_s
 
     def pauses_s(self, places: Sequence[Places]) -> list[float]:
         """Return each application's pause in seconds: the rest of the present one, and that for moves to `places`."""
         return [
-            one.pause_s + self._migration_s * sum(own[task] != host for task, host in one.assignment.items())
-            for one, own in zip(self._live, places, strict=True)
+            one.pause_s + self.migration_s * sum(own[task] != host for task, host in one.assignment.items())
+            for one, own in zip(self.live, places, strict=True)
         ]
+
+
+def _best(trial: _Trial, live: Sequence[Live], weigh: _Weigh) -> tuple[float, list[dict[str, str]]]:
+    """Return the least sum of times that was found, in seconds, and its places: the present ones if no move pays."""
+    now = [dict(one.assignment) for one in live]
+    keep_s = weigh(now)
+    tried = {_key(now): (keep_s, now)}
+    for places in _candidates(trial, live, now):
+        if _key(places) not in tried:
+            tried[_key(places)] = (weigh(places), places)
+    best_s, best = keep_s, now
+    for found_s, places in sorted(tried.values(), key=lambda one: one[0])[:_PRUNED]:
+        spared_s, spared = _spared(trial, live, weigh, found_s, places)
+        if spared_s < best_s:
+            best_s, best = spared_s, spared
+    return (keep_s, now) if keep_s - best_s <= _LEAST_GAIN * keep_s else (best_s, best)
+
+
+def _again_s(trial: _Trial, live: Sequence[Live], weigh: _Weigh, every_s: float | None) -> float:
+    """Return the sum of times, in seconds, if nothing moves before an application has ended, and the best does then."""
+    first_s = min(weigh.ends_s(live))
+    # Rounding must not leave the one that ends a last byte.
+    wait_s = first_s * (1.0 + 1e-9) if every_s is None else every_s * max(1, math.ceil(first_s / every_s))
+    left, ended = moved_on(live, weigh.projection, wait_s)
+    then_s = _best(trial, left, replace(weigh, live=left))[0] if left else 0.0
+    return math.fsum([*(after_s for _, after_s in ended), wait_s * len(left), then_s])
 
 
 def _candidates(trial: _Trial, live: Sequence[Live], now: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:

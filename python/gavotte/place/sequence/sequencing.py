@@ -18,7 +18,8 @@ from gavotte.place.effort import Effort
 from gavotte.place.merge import check_apps, task_key
 from gavotte.place.placing import evaluate, solve
 from gavotte.place.question import Question
-from gavotte.place.sequence.migrating import EFFORT, Decision, Live, Projection, given_placement, reconsider
+from gavotte.place.sequence.migrating import EFFORT, Decision, reconsider
+from gavotte.place.sequence.running import Live, Projection, given_placement, moved_on
 
 _ROUND_ROBIN = "round-robin"
 _AUTO = "auto"
@@ -193,7 +194,7 @@ def sequence(
         checks += 1
         if not live:
             continue
-        decision = reconsider(network, live, projection, migration_s=migration_s, effort=effort)
+        decision = reconsider(network, live, projection, migration_s=migration_s, every_s=every_s, effort=effort)
         reviews.append(Review(now_s, live, decision))
         live = [
             Live(one.app, places, pause_s)
@@ -206,45 +207,6 @@ def sequence(
         placement=_whole(apps, arrivals, projection, effort),
         final={app.name: final[app.name] for app in apps},
     )
-
-
-def moved_on(live: Sequence[Live], projection: Projection, for_s: float) -> tuple[list[Live], list[tuple[Live, float]]]:
-    """Return the applications that still run after some time, and those that have ended.
-
-    Args:
-        live: the running applications.
-        projection: moves them forward in time.
-        for_s: the time, in seconds.
-
-    Returns:
-        Those that run, each with the bytes still to come, and those that ended, each with its end in seconds.
-    """
-    if not live:
-        return [], []
-    done = projection(
-        [one.app for one in live],
-        [one.assignment for one in live],
-        pause_s=[one.pause_s for one in live],
-        for_s=for_s,
-    )
-    left, ended = [], []
-    for one, app, finish_s in zip(live, done.apps, done.finish_s, strict=True):
-        if math.isfinite(finish_s):
-            ended.append((one, finish_s))
-        else:
-            left.append(Live(_what_is_left(app), one.assignment, max(one.pause_s - for_s, 0.0)))
-    return left, ended
-
-
-def _what_is_left(app: App) -> App:
-    """Return an application with only the transfers that still have bytes, and its phases numbered from 0.
-
-    The running phase of every application is then 0, so that their transfers share links.
-    """
-    transfers = [transfer for transfer in app.transfer if transfer.bytes > 0]
-    rank = {phase: number for number, phase in enumerate(sorted({transfer.phase for transfer in transfers}))}
-    left = [transfer.model_copy(update={"phase": rank[transfer.phase]}) for transfer in transfers]
-    return app.model_copy(update={"transfer": left})
 
 
 def _turned(network: Network, last: str) -> Network:
