@@ -52,6 +52,8 @@ class Served:
 
     address: str
     process: subprocess.Popen[str]
+    complaints: str = ""
+    """What it has printed on stderr, once it has ended."""
 
     @property
     def base(self) -> str:
@@ -65,14 +67,18 @@ class Served:
         headers: Mapping[str, str] | None = None,
         context: ssl.SSLContext | None = None,
     ) -> Answer:
-        """Return the answer to a request: POST if there is a body, which is sent as it is if it is a text."""
-        data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
+        """Return the answer to a request: POST if there is a body; a text or bytes are sent as they are."""
+        data = body if body is None or isinstance(body, bytes) else _encoded(body)
         asked = urllib.request.Request(self.base + path, data, dict(headers or {}))
         try:
             with urllib.request.urlopen(asked, timeout=20, context=context) as answer:
                 return Answer(answer.status, answer.read().decode(), dict(answer.headers))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.read().decode(), dict(error.headers))
+
+
+def _encoded(body: object) -> bytes:
+    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 @contextmanager
@@ -86,8 +92,10 @@ def serving(folder: Path, *words: str | Path, network: Network | None = None) ->
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address, process.communicate()[1]
-        yield Served(address, process)
+        served = Served(address, process)
+        yield served
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        said = process.communicate(timeout=20)[1]
+    served.complaints = said

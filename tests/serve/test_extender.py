@@ -40,6 +40,15 @@ def test_pods_are_known_by_their_task_or_their_number() -> None:
         assert scores.scores(labels, NODES) == dict.fromkeys(NODES, 0)
 
 
+def test_pods_of_other_jobs_get_no_points() -> None:
+    scores = Scores(racks(), PLACEMENT, [APP])
+    assert scores.task_of({"gavotte.io/app": "job", "gavotte.io/task": "b"}) == "b"
+    assert scores.task_of({"gavotte.io/app": "other", "gavotte.io/task": "b"}) is None
+    # Number 0 of each role, not of the job.
+    assert scores.task_of({"training.kubeflow.org/replica-index": "0"}) is None
+    assert scores.task_of({"apps.kubernetes.io/pod-index": "9" * 5000}) is None
+
+
 def test_several_applications_are_told_apart() -> None:
     placement = builders.placement({"one/a": "vm0", "two/a": "vm3"}, "one", "two")
     scores = Scores(racks(), placement)
@@ -73,7 +82,8 @@ def test_the_scheduler_gets_scores_for_names_and_for_whole_nodes(served: Served)
         assert answer.status == 200
         assert {each["host"]: each["score"] for each in answer.json}["vm1"] == 10
     assert served.ask("/scheduler/filter", {"pod": pod("b"), "nodenames": NODES}).json == {"nodenames": NODES}
-    assert served.ask("/scheduler/filter", {"pod": pod("b"), "nodes": whole}).json == {"nodes": whole}
+    for key in ("nodes", "Nodes"):
+        assert served.ask("/scheduler/filter", {"pod": pod("b"), key: whole}).json == {"nodes": whole}
 
 
 @pytest.mark.slow

@@ -31,7 +31,9 @@ class _Place:
     )
     cert: Path | None = option("Certificate for TLS, in PEM. Needed unless the address is loopback.", "FILE")
     key: Path | None = option("Private key of the certificate.", "FILE")
-    password_file: Path | None = option("File with the password that clients give. Needed like --cert.", "FILE")
+    password_file: Path | None = option(
+        "File with the password that clients give. Needed unless the address is loopback.", "FILE"
+    )
 
 
 @declared

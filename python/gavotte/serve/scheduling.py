@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gavotte.errors import FormatError
 from gavotte.extras import needs
 from gavotte.formats.app import App
-from gavotte.formats.files.reading import Emitted, parse_json, validate
+from gavotte.formats.files.reading import Emitted, validate
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
+from gavotte.serve.bodies import SOURCE, read_json, refused
 
 with needs("serve"):
     from aiohttp import web
@@ -29,13 +30,14 @@ TASK = "gavotte.io/task"
 APP = "gavotte.io/app"
 """Labels of a pod with its task and, if there are several, its application."""
 
-INDICES = (
-    "batch.kubernetes.io/job-completion-index",
-    "apps.kubernetes.io/pod-index",
-    "training.kubeflow.org/replica-index",
-    "jobset.sigs.k8s.io/job-index",
-)
-"""Labels with which controllers number the pods of a job: pod i is task i of the application."""
+INDICES = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
+"""Labels with which an Indexed Job and a StatefulSet number their pods: pod i is task i of the application.
+
+Kubeflow and JobSet number the pods of each role or job from 0, so that theirs say too little.
+"""
+
+MOST_DIGITS = 9
+"""Most digits of such a number."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,11 @@ class Scores:
     network: Network
     placement: Placement
     apps: Sequence[App] = ()
-    _at: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Number the hosts."""
-        self._at.update({name: at for at, name in enumerate(self.network.names)})
+    @cached_property
+    def _at(self) -> dict[str, int]:
+        """The number of each host in the Network."""
+        return {name: at for at, name in enumerate(self.network.names)}
 
     @cached_property
     def _peers(self) -> dict[str, dict[tuple[str, bool], int]]:
@@ -75,16 +77,21 @@ class Scores:
 
     def task_of(self, labels: Mapping[str, str]) -> str | None:
         """Return the task of a pod by its labels; None = it is none of the Placement's."""
+        if APP in labels and labels[APP] not in self.placement.apps:
+            return None
         key = f"{labels[APP]}/" if APP in labels and len(self.placement.apps) > 1 else ""
         if TASK in labels:
             task = key + labels[TASK]
             return task if task in self.placement.assignment else None
         number = next((labels[label] for label in INDICES if label in labels), "")
         tasks = [task for task in self.placement.assignment if task.startswith(key)]
-        return tasks[int(number)] if number.isdecimal() and int(number) < len(tasks) else None
+        fits = number.isdecimal() and len(number) <= MOST_DIGITS and int(number) < len(tasks)
+        return tasks[int(number)] if fits else None
 
     def scores(self, labels: Mapping[str, str], nodes: Sequence[str]) -> dict[str, int]:
         """Return a score of 0 to 10 for each node: 10 for the planned one, others by the time of the pod's transfers.
+
+        Nodes that were not measured get 0, and so do all nodes of a pod that is no task of the Placement.
 
         Args:
             labels: the pod's labels.
@@ -165,33 +172,24 @@ class Extender:
     async def prioritize(self, request: web.Request) -> web.Response:
         """Return a `HostPriorityList`."""
         try:
-            asked = _read(await request.text())
+            asked = validate(_Arguments, _lowered(await read_json(request)), SOURCE)
         except FormatError as error:
-            return web.Response(status=400, text=f"{error}\n")
+            return refused(error)
         scores = self._scores().scores(asked.pod.metadata.labels or {}, asked.names)
         return web.json_response([{"host": node, "score": score} for node, score in scores.items()])
 
     async def keep(self, request: web.Request) -> web.Response:
         """Return an `ExtenderFilterResult` with all nodes: a Placement prefers nodes, and forbids none."""
         try:
-            text = await request.text()
-            asked = _read(text)
+            document = _lowered(await read_json(request))
+            validate(_Arguments, document, SOURCE)
         except FormatError as error:
-            return web.Response(status=400, text=f"{error}\n")
-        if asked.nodenames is not None:
-            return web.json_response({"nodenames": asked.nodenames})
-        whole: Any = parse_json(text, "request")
-        return web.json_response({"nodes": whole.get("nodes")})
+            return refused(error)
+        return web.json_response(
+            {key: document[key] for key in ("nodes", "nodenames") if document.get(key) is not None}
+        )
 
 
-def _read(body: str) -> _Arguments:
-    """Read the scheduler's question.
-
-    Raises:
-        FormatError: in one line.
-    """
-    document = parse_json(body, "request")
-    if isinstance(document, dict):
-        # Go reads keys in any case, and older schedulers write them in another one.
-        document = {key.lower(): value for key, value in document.items()}
-    return validate(_Arguments, document, "request")
+def _lowered(document: Any) -> Any:
+    """Return a document with its own keys in lower case: Go reads them in any, and older schedulers write others."""
+    return {key.lower(): value for key, value in document.items()} if isinstance(document, dict) else document

@@ -14,11 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from gavotte.errors import FormatError, GavotteError
+from gavotte.errors import GavotteError
 from gavotte.export import export_network
 from gavotte.extras import needs
-from gavotte.formats.files.reading import Emitted, parse_json, validate
+from gavotte.formats.files.reading import Emitted, validate
 from gavotte.formats.network import Network
+from gavotte.serve.bodies import SOURCE, read_json, refused
 
 with needs("serve"):
     from aiohttp import web
@@ -52,7 +53,7 @@ class _Request(Emitted):
     @property
     def uid(self) -> str:
         """The same for equal requests. Credentials do not count."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]
+        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()[:32]
 
 
 class Topograph:
@@ -78,9 +79,9 @@ class Topograph:
     async def generate(self, request: web.Request) -> web.Response:
         """Take a request, and begin with its topology."""
         try:
-            asked = _read(await request.text())
+            asked = _asked(await read_json(request))
         except GavotteError as error:
-            return web.Response(status=400, text=f"{error}\n")
+            return refused(error)
         uid = asked.uid
         self._results[uid] = None
         self._results.move_to_end(uid)
@@ -99,9 +100,9 @@ class Topograph:
     async def lookup(self, request: web.Request) -> web.Response:
         """Return the result of an equal request."""
         try:
-            return self._result(_read(await request.text()).uid)
+            return self._result(_asked(await read_json(request)).uid)
         except GavotteError as error:
-            return web.Response(status=400, text=f"{error}\n")
+            return refused(error)
 
     def _result(self, uid: str) -> web.Response:
         if uid not in self._results:
@@ -130,16 +131,13 @@ class Topograph:
         return _with_idents(text, names) if names and asked.engine.name != "slurm" else text
 
 
-def _read(body: str) -> _Request:
-    """Read a request, and refuse what this service does not do.
+def _asked(document: Any) -> _Request:
+    """Check a request, and refuse what this service does not do.
 
     Raises:
         GavotteError: in one line.
     """
-    try:
-        asked = validate(_Request, parse_json(body, "request"), "request") if body.strip() else _Request()
-    except FormatError as error:
-        raise GavotteError(str(error)) from None
+    asked = _Request() if document is None else validate(_Request, document, SOURCE)
     if asked.provider.name not in ("", PROVIDER):
         raise GavotteError(f"unsupported provider {asked.provider.name[:64]}", hint=f"use {PROVIDER}")
     if asked.engine.name and asked.engine.name not in ENGINES:
