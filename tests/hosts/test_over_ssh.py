@@ -103,6 +103,9 @@ def test_other_versions_are_shown_replaced_and_removed(servers: Cluster) -> None
     removed = asked("--remove")
     assert all(re.fullmatch(r"[0-9.]+ removed", host["verdict"]) for host in removed.values()), removed
     assert not old.parent.exists()
+    old.parent.mkdir()
+    assert asked("--dry-run")["a"]["verdict"] == "no agent"
+    assert old.parent.exists(), "a dry run removes nothing"
     assert {host["verdict"] for host in asked("--dry-run").values()} == {"no agent"}
     assert {host["verdict"] for host in asked("--remove").values()} == {"no agent"}
 

@@ -17,7 +17,8 @@ from gavotte.formats.parts.routes import SshRoute
 LIMIT_S = CONNECT_LIMIT_S + 30.0
 """Limit for one host: connection, login scripts, and `--version` of each copy."""
 
-_COPY = re.compile(rf"{re.escape(MARK)}(kept|removed|stuck) (?:{AGENT} )?(\S*) at (/.*)")
+_COPY = re.compile(rf"{re.escape(MARK)}(kept|removed|stuck) (?:{AGENT} )?([\w.+-]*) at (/[^\x00-\x1f\x7f-\x9f]*)")
+"""Of what a host prints, only this is shown: it may be hostile."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def copies_line(keep: Collection[str] | None) -> str:
     kept = "*" if keep is None else "|".join(f"*/{name}" for name in sorted(keep)) or "none"
     folders = " ".join(f'"{folder}"' for folder in FOLDERS)
     state = f'case "$file" in {kept}) state=kept;; *) rm -f "$file" 2>/dev/null && state=removed || state=stuck;; esac'
+    empty = ":" if keep is None else 'rmdir "$dir" 2>/dev/null'
     each = [
         '[ -f "$file" ] || continue',
         'version=$("$file" --version </dev/null 2>/dev/null)',
@@ -55,7 +57,7 @@ def copies_line(keep: Collection[str] | None) -> str:
         f'say() {{ echo "{MARK}$*"; }}',
         IS_MINE,
         f'for dir in {folders}; do mine "$dir" || continue; for file in "$dir"/{AGENT}-*; do {"; ".join(each)}; done; '
-        'rmdir "$dir" 2>/dev/null; done',
+        f"{empty}; done",
         "say end",
     ]
     line = "; ".join(steps)

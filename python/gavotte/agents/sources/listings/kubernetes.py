@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from gavotte.agents.binary import AGENT
 from gavotte.agents.sources.listings.machine import Machine
 from gavotte.errors import FormatError
 from gavotte.formats.files.reading import Emitted, validate
@@ -22,10 +23,8 @@ PLACES = (
 )
 """Beginnings of the labels with which providers say where a node is."""
 
-AGENT = "gavotte-agent"
-"""Name of the agents' pods (`app.kubernetes.io/name`), of their container, and in their certificate."""
-
 APP = "app.kubernetes.io/name"
+"""Label of the agents' pods. Its value is also the name of their container, and the one in their certificate."""
 
 
 class _Metadata(Emitted):
