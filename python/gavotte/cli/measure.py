@@ -199,6 +199,9 @@ def paths(
         emit_json(measurement_document(result, probe.method, output) | known)
     else:
         print_result(result)
+    if asked.scale == "auto" and result.history.held_out is not None:
+        pairs = math.perm(len(result.history.hosts), 2)
+        note(f"{result.answered} of {pairs} pairs show the rates of all; --scale pairs measures each of them")
     if asked.until_stable:
         _tell_end(result, asked.count)
     warn(result.warnings)

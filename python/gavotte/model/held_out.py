@@ -10,9 +10,7 @@ from gavotte._core import chi_squared_quantile
 from gavotte.formats.history import History
 from gavotte.model.constant import find_constant, model
 from gavotte.tables import matrix
-
-OFF = 0.05
-"""Relative error from which on a pair counts as off."""
+from gavotte.terms.held_out import OFF
 
 CONFIDENCE = 0.95
 """Chance, 0 to 1, that at most the stated share of all pairs is off."""

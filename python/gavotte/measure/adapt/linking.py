@@ -23,13 +23,11 @@ from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.rounds import packed
 from gavotte.measure.plan.sparse import sparse_pairs_of
 from gavotte.terms import Pair
+from gavotte.terms.held_out import OFF
 from gavotte.terms.hierarchy import hierarchy_of
 
 WORTH = 0.75
 """Few pairs are measured only if they are at most this share of all: otherwise all cost hardly more."""
-
-OFF = 0.05
-"""Relative error from which on a held-out pair counts as off."""
 
 MOST_OFF = 0.05
 """Largest share of held-out pairs that may be off. With more, pairs have limits of their own, and all are measured."""
@@ -69,20 +67,20 @@ def choose_few_pairs(state: State) -> list[list[Pair]]:
     return _planned(state, state.plan)
 
 
-def few_suffice(state: State) -> bool:
-    """Return whether few of the pairs that were planned will do: racks' links limit, and many pairs are saved."""
+def settle_for_few(state: State) -> list[list[Pair]] | None:
+    """Choose few pairs if racks' links turned out to limit their hosts, and if that saves many of all pairs.
+
+    Returns:
+        the rounds of those without a rate; None = the plan stays.
+    """
     if not state.plan.undecided or state.tree is None or not state.concurrency.full:
-        return False
-    size, few = len(state.here()), sparse_pairs_of(state.tree, state.here(), seed=state.plan.seed)
-    return len(few.shown | few.held_out | state.known) <= WORTH * math.perm(size, 2)
-
-
-def settle_for_few(state: State) -> list[list[Pair]]:
-    """Choose few pairs after links were crossed. Return the rounds of those without a rate."""
-    assert state.tree is not None
-    few = sparse_pairs_of(state.tree, state.here(), seed=state.plan.seed)
-    plan = replace(state.plan, scale="structure", held_out=few.held_out, only=few.shown | few.held_out | state.known)
-    return _planned(state, plan)
+        return None
+    hosts = state.here()
+    few = sparse_pairs_of(state.tree, hosts, seed=state.plan.seed)
+    only, every = few.shown | few.held_out | state.known, math.perm(len(hosts), 2)
+    if len(only) > WORTH * every:
+        return None
+    return _planned(state, replace(state.plan, scale="structure", held_out=few.held_out, only=only))
 
 
 def return_to_all(state: State) -> list[list[Pair]]:

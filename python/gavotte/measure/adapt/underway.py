@@ -26,7 +26,6 @@ from gavotte.measure.adapt.linking import (
     confirm,
     cross_links,
     evidence,
-    few_suffice,
     look,
     mispredicted,
     return_to_all,
@@ -175,7 +174,7 @@ def _once(state: State) -> Steps[None]:
 
 def _snapshot(state: State) -> Steps[None]:
     """Take a snapshot in which doubtful paths are measured again."""
-    todo, settled = _remaining(state), False
+    todo, few = _remaining(state), None
     state.traffic, state.busy = Busy(state.method), []
     if state.filling is None and len(state.here()) > 2 and todo:
         shareable = yield from look(state)
@@ -185,10 +184,9 @@ def _snapshot(state: State) -> Steps[None]:
             # Links that may be shared: first pairs cross them together, then one by one.
             todo, slowed = yield from cross_links(state, todo)
             yield from repeat(state, slowed, full=FULL)
-            if settled := few_suffice(state):
-                todo = settle_for_few(state)
-    yield from _paths(state, todo)
-    if settled and not state.stopped and not state.traffic.now and mispredicted(state):
+            few = settle_for_few(state)
+    yield from _paths(state, todo if few is None else few)
+    if few is not None and not state.stopped and not state.traffic.now and mispredicted(state):
         yield from _paths(state, return_to_all(state))
     if state.traffic.now:
         yield from take_shares(state, () if state.traffic.proves else state.readings)
