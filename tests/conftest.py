@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def cases_left_out(items: list[pytest.Item], most: int) -> set[str]:
     """Return the cases of parametrized tests with packets beyond a number, spread over the order of the cases.
 
-    `make test` takes three, since most cases differ in an address family, a signal or a library. `make test-cases` runs
+    `make test` takes two, since most cases differ in an address family, a signal or a library. `make test-cases` runs
     all of them.
     """
     cases: dict[str, list[str]] = {}

@@ -71,6 +71,7 @@ def test_a_killed_demo_leaves_nothing(tmp_path: Path, folder: Path, how: signal.
     assert not list(folder.glob("**/*.sock"))
 
 
+@pytest.mark.rare
 def test_the_table_of_the_demo(tmp_path: Path, folder: Path) -> None:
     ran = gavotte("demo", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr

@@ -60,6 +60,7 @@ def taken(path: Path) -> dict[str, list[Sample]]:
     return by_scenario
 
 
+@pytest.mark.rare
 def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
     engines = [name for name in ("iperf3", "nuttcp") if shutil.which(name)]
     study = [

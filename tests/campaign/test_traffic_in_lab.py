@@ -104,6 +104,7 @@ def metric(sample: Sample, name: str) -> float:
     return value
 
 
+@pytest.mark.rare
 def test_each_direction_has_its_own_rate(taken: tuple[Path, dict[str, Sample]]) -> None:
     samples = taken[1]
     forward, reverse, both = samples["ways"], samples["ways-reverse"], samples["ways-both"]

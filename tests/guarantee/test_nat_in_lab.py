@@ -133,6 +133,7 @@ def reasons(result: GuaranteeStatus, source: str) -> set[str]:
     return {pair.why for pair in result.pairs if pair.source == source}
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("nat", [on_the_host, on_the_router])
 def test_one_connection_keeps_its_guarantee_into_and_out_of_a_nat(nat: Callable[[lab.Session], None]) -> None:
     with behind(nat, "c") as (cloud, inventory):

@@ -107,6 +107,7 @@ def test_a_live_profile_counts_each_byte_once(path: Shrinking, tmp_path: Path) -
     assert max(each["bytes"] for each in counted["pairs"]) == pytest.approx(arrived, rel=0.01)
 
 
+@pytest.mark.rare
 def test_experiments_find_the_same_caps(path: Shrinking) -> None:
     if path.icmp:
         pytest.skip("it takes half a minute, and is harder where no router reports the MTU")

@@ -38,6 +38,7 @@ def bursting() -> Topology:
     )
 
 
+@pytest.mark.rare
 def test_transfers_take_as_long_as_the_measured_credit_predicts() -> None:
     # Longer than the credit lasts.
     with lab.session(bursting(), source="tests") as session:

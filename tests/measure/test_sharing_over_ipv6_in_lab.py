@@ -18,6 +18,7 @@ UPLINK_BPS, HOST_BPS = 80e6, 60e6
 
 
 # Next to other labs, filling may show no limit at all. Nothing false is said then, but two limits are wanted here.
+@pytest.mark.rare
 @pytest.mark.flaky(reruns=4)
 def test_the_uplinks_of_racks_are_found_over_ipv6(tmp_path: Path) -> None:
     hosts = [{"name": f"vm{i}", "switch": f"tor{i // 3}", "egress": f"{HOST_BPS:.0f}bit"} for i in range(6)]

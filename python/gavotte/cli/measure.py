@@ -245,7 +245,7 @@ def _question(
         how = _trains(probe) or METHODS[method]
     rate = costing.assumed_rate
     known = read_network(costing.network) if costing.network is not None else None
-    return MeasureQuestion(
+    question = MeasureQuestion(
         inventory,
         how,
         asked.count,
@@ -254,12 +254,14 @@ def _question(
         again=work.again,
         limits=limits,
         pairs=None if asked.pairs is None else _some(asked.pairs, inventory.names, asked.seed),
-        scale=asked.scale,  # type: ignore[arg-type] # its plan checks it
+        scale=asked.scale,  # type: ignore[arg-type] # checked below
         known=known,
         assumed_bps=None if rate is None else read_rate("--assumed-rate", rate),
         sharing=work.share,
         sustain_s=work.sustain,
     )
+    question.check_fields()
+    return question
 
 
 def _tell_end(result: Measurement, count: int) -> None:

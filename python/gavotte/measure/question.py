@@ -15,7 +15,7 @@ from gavotte.formats.network import Network
 from gavotte.measure.plan.cost import CostLimits
 from gavotte.measure.plan.labelled import rack_labels
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, Method
-from gavotte.measure.plan.path_plan import PathPlan, Scale, plan_paths
+from gavotte.measure.plan.path_plan import PathPlan, Scale, check_request, plan_paths
 from gavotte.terms import Progress
 
 Enough = Callable[[History], bool]
@@ -82,12 +82,11 @@ class MeasureQuestion:
         """
         _ = self.paths
 
-    @cached_property
-    def paths(self) -> PathPlan:
-        """The rounds of all paths, within the limits.
+    def check_fields(self) -> None:
+        """Refuse fields that make no sense with any hosts, as can be seen before a host is reached.
 
         Raises:
-            GavotteError: for a bad field, too small a budget, or fewer than two hosts.
+            GavotteError: for a bad field.
         """
         if not 0 <= self.sustain_s <= MOST_SUSTAINED_S:
             raise GavotteError(f"hosts cannot send for {self.sustain_s:g} s", hint="use 0 to 86400, which is a day")
@@ -95,8 +94,29 @@ class MeasureQuestion:
             raise GavotteError("the scale `structure` chooses pairs itself", hint="name no pairs")
         if self.sustain_s and not self.again:
             raise GavotteError("a credit that runs out needs repeated probes", hint="measure doubtful paths again")
+        check_request(
+            self.method, count=self.count, every_s=self.every_s, assumed_bps=self._assumed_bps, pairs=self._pairs
+        )
+
+    @property
+    def _assumed_bps(self) -> float:
+        return ASSUMED_RATE_BPS if self.assumed_bps is None else self.assumed_bps
+
+    @property
+    def _pairs(self) -> Collection[tuple[str, str]] | Scale:
+        if self.pairs is not None:
+            return self.pairs
         # Experiments compare the rates of all pairs.
-        scale: Scale = "pairs" if self.scale == "auto" and self.sharing else self.scale
+        return "pairs" if self.scale == "auto" and self.sharing else self.scale
+
+    @cached_property
+    def paths(self) -> PathPlan:
+        """The rounds of all paths, within the limits.
+
+        Raises:
+            GavotteError: for a bad field, too small a budget, or fewer than two hosts.
+        """
+        self.check_fields()
         plan = plan_paths(
             self.inventory.names,
             self.method,
@@ -104,8 +124,8 @@ class MeasureQuestion:
             every_s=self.every_s,
             seed=self.seed,
             known=self.known,
-            assumed_bps=ASSUMED_RATE_BPS if self.assumed_bps is None else self.assumed_bps,
-            pairs=scale if self.pairs is None else self.pairs,
+            assumed_bps=self._assumed_bps,
+            pairs=self._pairs,
         )
         labels = rack_labels(self.inventory.host)
         return replace(plan, sustain_s=self.sustain_s, labels=labels).within(self.limits)

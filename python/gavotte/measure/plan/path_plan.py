@@ -433,6 +433,31 @@ def parts(rounds: int) -> list[int]:
     return sizes
 
 
+def check_request(
+    method: str | Method,
+    *,
+    count: int,
+    every_s: float,
+    assumed_bps: float,
+    pairs: Collection[tuple[str, str]] | Scale,
+) -> None:
+    """Refuse arguments of `plan_paths` that make no sense with any hosts.
+
+    Raises:
+        GavotteError: for a bad argument.
+    """
+    if isinstance(pairs, str) and pairs not in SCALES:
+        raise GavotteError(f"unknown scale `{pairs}`", hint=f"use one of {', '.join(SCALES)}")
+    if isinstance(method, str) and method not in METHODS:
+        raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
+    if count < 1:
+        raise GavotteError(f"cannot take {count} snapshots", hint="use at least 1")
+    if not (math.isfinite(every_s) and every_s >= 0):
+        raise GavotteError(f"cannot wait {every_s} s between snapshots", hint="use 0 or more")
+    if not (math.isfinite(assumed_bps) and assumed_bps > 0):
+        raise GavotteError(f"{assumed_bps} bit/s is not a rate of a path", hint="use more than 0")
+
+
 def plan_paths(
     names: Sequence[str],
     method: str | Method = "train",
@@ -459,16 +484,7 @@ def plan_paths(
     Raises:
         GavotteError: for a bad argument, or fewer than two hosts.
     """
-    if isinstance(pairs, str) and pairs not in SCALES:
-        raise GavotteError(f"unknown scale `{pairs}`", hint=f"use one of {', '.join(SCALES)}")
-    if isinstance(method, str) and method not in METHODS:
-        raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
-    if count < 1:
-        raise GavotteError(f"cannot take {count} snapshots", hint="use at least 1")
-    if not (math.isfinite(every_s) and every_s >= 0):
-        raise GavotteError(f"cannot wait {every_s} s between snapshots", hint="use 0 or more")
-    if not (math.isfinite(assumed_bps) and assumed_bps > 0):
-        raise GavotteError(f"{assumed_bps} bit/s is not a rate of a path", hint="use more than 0")
+    check_request(method, count=count, every_s=every_s, assumed_bps=assumed_bps, pairs=pairs)
     if len(names) < 2:
         raise GavotteError("a single host has no path to measure", hint="use at least two hosts")
     links = shared_links(known, names) if known is not None else {}
