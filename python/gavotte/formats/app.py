@@ -10,9 +10,18 @@ import tomli_w
 from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import Self
 
+from gavotte.errors import FormatError
 from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
+from gavotte.formats.parts.app_transfers import Transfer as Transfer
+from gavotte.formats.parts.app_transfers import (
+    TransferColumns,
+    Transfers,
+    columns_of_rows,
+    columns_of_texts,
+    cut_rows,
+)
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.names import MAX_LABEL, Amount, HostName, Key, Label, check_known, check_unique
+from gavotte.formats.parts.names import Amount, HostName, Key, Label, check_known, check_unique
 from gavotte.tables import Tabular, html_matrix, square
 
 if TYPE_CHECKING:
@@ -39,29 +48,8 @@ class Task(Written):
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     state_bytes: Annotated[int, Field(ge=0, le=1 << 60)] | None = None
-    resources: Annotated[dict[Key, Amount], Field(exclude_if=lambda value: not value)] = {}
-
-
-TaskName = Annotated[str, Field(min_length=1, max_length=MAX_LABEL)]
-"""A task of the application, whose own entry checks its letters. There may be millions of transfers."""
-
-
-class Transfer(Written):
-    """Bytes that one task sends another.
-
-    Attributes:
-        source: the sending task.
-        target: the receiving task.
-        bytes: application payload.
-        phase: transfers of phase p + 1 start when all of phase p are done.
-        messages: number of messages that carry the bytes, each sent when the one before has arrived; None = one stream.
-    """
-
-    source: TaskName
-    target: TaskName
-    bytes: Annotated[int, Field(ge=0, le=1 << 62)]
-    phase: Annotated[int, Field(ge=0, le=65535)] = 0
-    messages: Annotated[int, Field(ge=1, le=1 << 40)] | None = None
+    # A factory, since pydantic copies a default deeply: half a second for 100,000 tasks.
+    resources: Annotated[dict[Key, Amount], Field(exclude_if=lambda value: not value)] = Field(default_factory=dict)
 
 
 Price = Annotated[float, Field(ge=0, le=1e6)]
@@ -203,7 +191,7 @@ class App(Written, Tabular):
     name: Label
     arrival_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     task: Annotated[list[Task], Field(min_length=1, max_length=1_000_000)]
-    transfer: Annotated[list[Transfer], Field(max_length=10_000_000)] = []
+    transfer: Transfers = []
     constraints: Constraints = Constraints()
     trace: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
 
@@ -216,7 +204,8 @@ class App(Written, Tabular):
             if name not in tasks:
                 check_known(name, tasks, field=field, what="task of this application")
 
-        for index, transfer in enumerate(self.transfer):
+        columns = isinstance(self.transfer, TransferColumns) and tasks.issuperset(self.transfer.names)
+        for index, transfer in enumerate(() if columns else self.transfer):
             if transfer.source not in tasks or transfer.target not in tasks:
                 known(transfer.source, f"transfer[{index}].source")
                 known(transfer.target, f"transfer[{index}].target")
@@ -263,9 +252,17 @@ class App(Written, Tabular):
         return html_matrix(f"{repr(self).strip('<>')}, row = sender", names, cells)
 
     @property
+    def sizes_bytes(self) -> list[int]:
+        """Bytes of each transfer."""
+        if isinstance(self.transfer, TransferColumns):
+            sizes: list[int] = self.transfer.bytes.tolist()
+            return sizes
+        return [transfer.bytes for transfer in self.transfer]
+
+    @property
     def total_bytes(self) -> int:
         """Sum of the bytes of all transfers."""
-        return sum(transfer.bytes for transfer in self.transfer)
+        return sum(self.sizes_bytes)
 
     def to_numpy(self) -> npt.NDArray[np.int64]:
         """Return the (T, T) bytes of all phases in the order of `task`, row = source."""
@@ -279,6 +276,8 @@ class App(Written, Tabular):
     @property
     def has_messages(self) -> bool:
         """Whether any transfer consists of messages that wait for each other."""
+        if isinstance(self.transfer, TransferColumns):
+            return self.transfer.messages is not None
         return any(transfer.messages for transfer in self.transfer)
 
 
@@ -288,7 +287,37 @@ def read_app(path: str | Path) -> App:
     Raises:
         FormatError: naming file, field and remedy.
     """
-    return read_noun(App, path, parse_json if Path(path).suffix == ".json" else parse_toml)
+    return read_noun(App, path, _from_json if Path(path).suffix == ".json" else _from_toml)
+
+
+def _from_json(text: str, path: str) -> Any:
+    return _with_columns(parse_json(text, path))
+
+
+def _from_toml(text: str, path: str) -> Any:
+    found = cut_rows(text)
+    if found is not None:
+        try:
+            data = parse_toml(found[0], path)
+        except FormatError:
+            data = {}  # the whole text has the lines that the error names
+        columns = columns_of_texts(_names(data), found[1])
+        if columns is not None and "transfer" not in data:
+            return data | {"transfer": columns}
+    return _with_columns(parse_toml(text, path))
+
+
+def _with_columns(data: Any) -> Any:
+    """Put many transfers into columns. What is wrong with any of them is found when each is looked at."""
+    rows = data.get("transfer") if isinstance(data, dict) else None
+    columns = columns_of_rows(_names(data), rows) if isinstance(rows, list) else None
+    return data if columns is None else data | {"transfer": columns}
+
+
+def _names(data: dict[str, Any]) -> list[str]:
+    """Return the names of the tasks in parsed data, as far as they have any."""
+    tasks = data.get("task")
+    return [str(each.get("name")) for each in tasks if isinstance(each, dict)] if isinstance(tasks, list) else []
 
 
 def write_app(path: str | Path, app: App) -> None:

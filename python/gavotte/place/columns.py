@@ -16,6 +16,7 @@ from gavotte import _core
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.formats.parts.app_transfers import TransferColumns
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.place.limits import NO_LIMITS, PlacementLimits
 from gavotte.place.merge import task_key, task_keys
@@ -216,10 +217,15 @@ def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> Transfers:
     parts: list[tuple[npt.NDArray[np.int64], ...]] = []
     for app in apps:
         at = {task.name: task_at[task_key(app, task.name, apps)] for task in app.task}
+        sent = app.transfer
+        if isinstance(sent, TransferColumns):
+            index = np.array([at.get(name, 0) for name in sent.names], dtype=np.int64)
+            parts.append((index[sent.source], index[sent.target], sent.bytes, sent.phase))
+            continue
         # Column by column: there may be millions.
         ends = (map(at.__getitem__, map(attrgetter(end), app.transfer)) for end in ("source", "target"))
-        amounts = (map(attrgetter(amount), app.transfer) for amount in ("bytes", "phase"))
-        parts.append(tuple(np.fromiter(each, np.int64, len(app.transfer)) for each in (*ends, *amounts)))
+        amounts = (map(attrgetter(amount), sent) for amount in ("bytes", "phase"))
+        parts.append(tuple(np.fromiter(each, np.int64, len(sent)) for each in (*ends, *amounts)))
     source, target, size, phase = (np.concatenate(column) for column in zip(*parts, strict=True))
     between = source != target
     return Transfers(

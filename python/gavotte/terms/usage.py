@@ -50,7 +50,7 @@ def depends_on_use(network: Network, apps: Sequence[App]) -> bool:
 
 def starts_slowly(network: Network, apps: Sequence[App]) -> bool:
     """Return whether starting takes more than `LEAST_RAMP` of the largest connection's time on any path."""
-    sizes = [transfer.bytes for app in apps for transfer in app.transfer]
+    sizes = [size for app in apps for size in app.sizes_bytes]
     if not network.latency_s or not any(sizes):
         return False
     start_s, rate_bps = starts_s(network, max(sizes)), rates_bps(network)
@@ -71,7 +71,7 @@ def unsure_starts(network: Network, apps: Sequence[App]) -> list[str]:
     network = with_loss(network)
     if not starts_slowly(network, apps):
         return []
-    size = max(transfer.bytes for app in apps for transfer in app.transfer)
+    size = max(size for app in apps for size in app.sizes_bytes)
     plain_s = 8 * size / rates_bps(network)
     times_s = [plain_s + starts_s(network, size, queue_s=QUEUE_S * factor) for factor in (1.0, math.inf, 0.2)]
     spread = times_s[2] / np.maximum(times_s[1], 1e-300)
@@ -126,7 +126,7 @@ def _delayed(network: Network, apps: Sequence[App]) -> Network:
             mean_bits = 8 * sum(app.total_bytes for app in apps) / count
             delayed_bps = mean_bits / (np.nan_to_num(matrix(network.latency_s)) + mean_bits / delayed_bps)
         if slow:
-            sizes = np.array([transfer.bytes for app in apps for transfer in app.transfer], dtype=np.float64)
+            sizes = np.array([size for app in apps for size in app.sizes_bytes], dtype=np.float64)
             mean_bytes = (sizes**2).sum() / sizes.sum()
             start_s = starts_s(network, mean_bytes)
             delayed_bps = 8 * mean_bytes / (start_s + 8 * mean_bytes / delayed_bps)

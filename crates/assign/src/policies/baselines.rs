@@ -113,13 +113,19 @@ impl Policy for MinMachines {
         let mut opened: Vec<usize> = placed
             .filter(|&host| host != crate::packing::units_on_hosts::NOWHERE)
             .collect();
+        let least = problem.units.cores.iter().copied().min().unwrap_or_default();
         one_by_one(self.name(), start, |unit, packing| {
-            let first = opened.iter().copied().find(|&host| packing.fits(unit, host));
-            first.or_else(|| {
-                let host = packing.open_to(unit).next()?;
-                opened.push(host);
-                Some(host)
-            })
+            if let Some(at) = opened.iter().position(|&host| packing.fits(unit, host)) {
+                let host = opened[at];
+                // Full hosts are not looked at again: with 100,000 tasks on 10,000 hosts, that took three seconds.
+                if packing.free_cores(host) - problem.units.cores[unit] < least {
+                    opened.remove(at);
+                }
+                return Some(host);
+            }
+            let host = packing.open_to(unit).next()?;
+            opened.push(host);
+            Some(host)
         })
     }
 }
