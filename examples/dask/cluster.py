@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from distributed import Client
@@ -41,7 +42,9 @@ def parser(about: str | None, **sizes: int) -> argparse.ArgumentParser:
     return words
 
 
-def in_lab(program: str, words: list[str], *, workers: int, mbit: int) -> None:
+def in_lab(
+    program: str, words: list[str], *, workers: int, mbit: int, egress_mbit: Mapping[str, int] = MappingProxyType({})
+) -> None:
     """Run a program on h0 of a new lab, with the scheduler's address and the hosts file before its other arguments.
 
     Args:
@@ -49,10 +52,17 @@ def in_lab(program: str, words: list[str], *, workers: int, mbit: int) -> None:
         words: its other arguments.
         workers: number of hosts with a worker.
         mbit: rate of each host's port.
+        egress_mbit: rates at which certain hosts send instead.
     """
     names = [f"h{i}" for i in range(workers + 1)]
     hosts = [
-        {"name": name, "switch": "core", "egress": f"{mbit}mbit", "ingress": f"{mbit}mbit", "cpus": 1.0}
+        {
+            "name": name,
+            "switch": "core",
+            "egress": f"{egress_mbit.get(name, mbit)}mbit",
+            "ingress": f"{mbit}mbit",
+            "cpus": 1.0,
+        }
         for name in names
     ]
     cloud = Topology.model_validate({"format": FORMAT, "switch": [{"name": "core"}], "host": hosts})

@@ -11,7 +11,7 @@ from tests import builders
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.transfer import Broadcast, Shuffle, read_copy
-from gavotte.transfer.dask import PAYS_FROM_BYTES, packed, pays_from_bytes, unpack
+from gavotte.transfer.dask import PAYS_FROM_BYTES, Rates, packed, pays_from_bytes, unpack
 
 CLOUD = builders.network([{"name": name, "egress_bps": 8e6} for name in "abc"])
 
@@ -78,3 +78,9 @@ def test_the_size_from_which_a_broadcast_pays_falls_with_the_number_of_workers()
     assert pays_from_bytes(1) == float("inf")
     assert pays_from_bytes(3) == PAYS_FROM_BYTES[2]
     assert pays_from_bytes(100) == PAYS_FROM_BYTES[max(PAYS_FROM_BYTES)]
+
+
+def test_rates_need_a_host_of_the_network() -> None:
+    network = builders.network("ab", [[1e9] * 2] * 2)
+    with pytest.raises(GavotteError, match="the inventory has no host of the Network, such as `a`"):
+        Rates(network, builders.inventory("c"))

@@ -75,6 +75,15 @@ def test_the_papers_applications_find_the_same_either_way(program: str, words: l
     assert 0 < gavotte["broadcast_s"] < 60
 
 
+def test_dask_joins_where_measured_rates_say() -> None:
+    line = [sys.executable, str(EXAMPLES / "rates.py"), "--repetitions", "1"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    ours, own = (json.loads(report) for report in done.stdout.splitlines())
+    # 8 MB move at 100 Mbit/s, or 6 MB at 10 Mbit/s.
+    assert (ours["workers"], own["workers"]) == (["h2"], ["h1"])
+
+
 def test_small_objects_are_left_to_dask_and_large_ones_are_broadcast(tmp_path: Path) -> None:
     program = tmp_path / "choose.py"
     program.write_text(CHOOSE)

@@ -1,11 +1,4 @@
-"""Send a large object to all workers of a Dask cluster by a broadcast instead of Dask's own copying.
-
-Needs `gavotte[dask]`.
-
-    scatter = gavotte.transfer.dask.Scatter(client, gavotte.read_inventory("hosts.toml"))
-    weights = scatter(array)
-    client.submit(step, weights)
-"""
+"""Send a large object to all workers of a Dask cluster by a broadcast instead of Dask's own copying."""
 
 from __future__ import annotations
 
