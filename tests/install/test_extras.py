@@ -95,7 +95,11 @@ for name in {names!r}:
     result = subprocess.run([sys.executable, "-c", script], env=bare, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     named = dict(line.split(" ", 1) for line in result.stdout.splitlines())
-    others = {name: hint for name, hint in named.items() if not name.startswith(("gavotte.serve", "gavotte.store", "gavotte.transfer"))}
+    others = {
+        name: hint
+        for name, hint in named.items()
+        if not name.startswith(("gavotte.serve", "gavotte.store", "gavotte.transfer"))
+    }
     assert others == {"gavotte.hosts.certificates": "pip install 'gavotte[tls]'"}
     for room, extra in (("serve", "serve"), ("store", "store"), ("transfer.dask", "dask")):
         hints = {hint for name, hint in named.items() if name.startswith(f"gavotte.{room}")}

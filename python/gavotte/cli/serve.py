@@ -19,6 +19,8 @@ class _Shown:
     )
     placement: Path | None = option("Score nodes for Kubernetes' scheduler by this Placement.", "P.placement.json")
     apps: list[Path] | None = option("An App of the Placement. May be repeated.", "A.app.toml", "--app")
+    label_nodes: bool = option("Keep the labels of a Kubernetes cluster's nodes as the Network says.", default=False)
+    context: str = option("Context of that cluster in the kubeconfig.", "CONTEXT", default="", show_default=False)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def serve(shown: _Shown, place: _Place, as_json: Json = False) -> None:
         place.cert,
         place.key,
         place.password_file,
+        shown.label_nodes,
+        shown.context,
     )
 
     def ready(address: str) -> None:
@@ -60,4 +64,4 @@ def serve(shown: _Shown, place: _Place, as_json: Json = False) -> None:
             print(address, flush=True)
         note("serving until Ctrl-C")
 
-    answer(question, ServeSession(ready, lambda text: warn([text])))
+    answer(question, ServeSession(ready, lambda text: warn([text]), note))

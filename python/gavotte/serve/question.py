@@ -31,6 +31,8 @@ class ServeQuestion:
         certificate: certificate for TLS, in PEM; None = no TLS.
         key: its private key.
         password_file: file with the password that clients must give by HTTP's basic authentication.
+        label_nodes: whether to keep the labels of a Kubernetes cluster's nodes current.
+        context: the cluster's context in the kubeconfig; empty = the current one, or the cluster of this process's pod.
     """
 
     network: Path
@@ -41,6 +43,8 @@ class ServeQuestion:
     certificate: Path | None = None
     key: Path | None = None
     password_file: Path | None = None
+    label_nodes: bool = False
+    context: str = ""
 
     @property
     def is_local(self) -> bool:
@@ -66,6 +70,8 @@ class ServeQuestion:
                 f"others can reach {self.address}, so it needs TLS and a password",
                 hint=f"give a certificate, its key and a password file, or serve at {LOOPBACK}",
             )
+        if self.context and not self.label_nodes:
+            raise GavotteError("a context is only used to label nodes", hint="add --label-nodes")
         if self.apps and self.placement is None:
             raise GavotteError("applications are only used with a Placement", hint="name the Placement")
 

@@ -7,7 +7,8 @@ import logging
 import secrets
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
@@ -31,11 +32,13 @@ class ServeSession:
     Attributes:
         ready: called with the address to open once the server listens.
         complain: called with a warning.
+        note: called with a line about what has changed.
         token: the secret in that address; empty = a new one.
     """
 
     ready: Callable[[str], None]
     complain: Callable[[str], None]
+    note: Callable[[str], None]
     token: str = ""
 
 
@@ -49,7 +52,10 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
     service = Service(question, session.complain)
     access = Access(session.token or secrets.token_urlsafe(24), question.password(), question.is_local)
     context = _context(question)
-    with _Server(service.application(access), question, context, session.complain) as port:
+    with (
+        _labelling(question, service, session),
+        _Server(service.application(access), question, context, session.complain) as port,
+    ):
         scheme, host = (
             "https" if context else "http",
             f"[{question.address}]" if ":" in question.address else question.address,
@@ -57,6 +63,26 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
         query = "" if access.password else f"?token={access.token}"
         session.ready(f"{scheme}://{host}:{port}/{query}")
         threading.Event().wait()
+
+
+@contextmanager
+def _labelling(question: ServeQuestion, service: Service, session: ServeSession) -> Iterator[None]:
+    """Keep nodes' labels in a thread of its own, if that is asked for."""
+    if not question.label_nodes:
+        yield
+        return
+    from gavotte.campaign.drivers.cluster import connected
+    from gavotte.serve.labelling import NodeLabels
+
+    labels = NodeLabels(connected(question.context), service.network.get, session.note, session.complain)
+    stop = threading.Event()
+    thread = threading.Thread(target=labels.keep, args=(stop,), name="labels", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(END_S)
 
 
 def _context(question: ServeQuestion) -> ssl.SSLContext | None:

@@ -6,12 +6,14 @@ import base64
 import hashlib
 import json
 import logging
+import os
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -381,6 +383,11 @@ def api_errors(what: str) -> Iterator[None]:
         ) from None
 
 
+def _kubeconfigs() -> list[str]:
+    """Return the paths at which a kubeconfig may be."""
+    return os.environ.get("KUBECONFIG", str(Path("~/.kube/config").expanduser())).split(os.pathsep)
+
+
 def connected(context: str) -> Any:
     """Return a client of the cluster that the kubeconfig names, or of the cluster in which this process runs.
 
@@ -396,8 +403,11 @@ def connected(context: str) -> Any:
         from kubernetes import client, config
     with api_errors("let you in"):
         settings = client.Configuration()
-        # Inside a pod, a token replaces the kubeconfig.
-        config.load_config(context=context or None, client_configuration=settings)  # type: ignore[no-untyped-call]
+        # Inside a pod, a token replaces the kubeconfig. The client's own choice fails with a context.
+        if "KUBERNETES_SERVICE_HOST" in os.environ and not any(map(os.path.exists, _kubeconfigs())):
+            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+        else:
+            config.load_kube_config(context=context or None, client_configuration=settings)  # type: ignore[no-untyped-call]
         if not settings.verify_ssl:
             # The kubeconfig turns verification off; a warning for each request would hide all other output.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)

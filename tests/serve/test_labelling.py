@@ -1,0 +1,168 @@
+"""Labels of nodes that follow the Network, with an API server of a few lines. A real one: test_labels_in_cluster.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests import builders
+from tests.serve.served import RACKS, racks, serving
+from tests.shell import gavotte
+
+from gavotte.formats.network import write_network
+from gavotte.serve.labelling import MARK
+
+pytestmark = pytest.mark.slow
+
+TIER = "fabric.topograph.run/tier-"
+KIND = {"kind": "NodeList", "apiVersion": "v1"}
+
+
+class Nodes:
+    """The part of an API server that lists and patches nodes, two a page."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.nodes: dict[str, dict[str, Any]] = {
+            name: {"metadata": {"name": name, "labels": {}, "annotations": {}}} for name in names
+        }
+        self.patches = 0
+
+    def labels(self, name: str) -> dict[str, str]:
+        labels: dict[str, str] = self.nodes[name]["metadata"]["labels"]
+        return labels
+
+    @contextmanager
+    def answering(self, port: int = 0) -> Iterator[int]:
+        """Answer at a port until the end of the block."""
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked = parse_qs(urlsplit(self.path).query)
+                at, names = int(asked.get("continue", ["0"])[0]), sorted(owner.nodes)
+                more = {"continue": str(at + 2)} if at + 2 < len(names) else {}
+                self._send(KIND | {"metadata": more, "items": [owner.nodes[name] for name in names[at : at + 2]]})
+
+            def do_PATCH(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                node = owner.nodes[self.path.rpartition("/")[2]]
+                for part, changes in body["metadata"].items():
+                    for key, value in changes.items():
+                        if value is None:
+                            node["metadata"][part].pop(key, None)
+                        else:
+                            node["metadata"][part][key] = value
+                owner.patches += 1
+                self._send(node)
+
+            def _send(self, document: object) -> None:
+                content = json.dumps(document).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join(10)
+
+
+def kubeconfig(path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this cluster the current one."""
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    config = {"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [cluster]}
+    path.write_text(json.dumps(config | {"contexts": [context], "users": [{"name": "c", "user": {}}]}))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + 40
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_labels_follow_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes(["other", "vm0", "vm1", "vm2", "vm3"])
+    nodes.labels("vm1")["zone"] = "z1"
+    nodes.labels("vm3")[f"{TIER}0"] = "of-the-provider"
+    with nodes.answering() as port:
+        kubeconfig(tmp_path / "config", port, monkeypatch)
+        with serving(tmp_path, "--label-nodes", network=racks()) as served:
+            until(lambda: f"{TIER}0" in nodes.labels("vm2"))
+            assert nodes.labels("vm0") == {f"{TIER}0": "rack-0", f"{TIER}1": "pod-0", f"{TIER}2": "root"}
+            assert nodes.labels("vm1") == nodes.labels("vm0") | {"zone": "z1"}
+            until(lambda: f"{TIER}1" in nodes.labels("vm3"))
+            assert nodes.labels("vm3")[f"{TIER}0"] == "of-the-provider"
+            assert nodes.labels("other") == {}
+            patches = nodes.patches
+            # A new Network: vm2 is in rack 0 now, and vm0 has left.
+            groups = [RACKS[0] | {"members": ["vm1", "vm2", "vm3"]}, RACKS[1] | {"members": ["vm1", "vm2"]}]
+            changed = builders.network(["vm1", "vm2", "vm3"], 1e9, groups=groups)
+            write_network(tmp_path / "n.network.json", changed)
+            until(lambda: nodes.labels("vm2").get(f"{TIER}0") == "rack-0" and not nodes.labels("vm0"))
+            # All hosts are below one switch now, so that no third tier is left.
+            assert nodes.labels("vm1") == {"zone": "z1", f"{TIER}0": "rack-0", f"{TIER}1": "pod-0"}
+            assert nodes.patches > patches
+        assert "node vm3 has fabric.topograph.run/tier-0=of-the-provider, which others have set" in served.complaints
+        assert "vm4 of the Network: no node has that name" in served.complaints
+        assert "4 nodes got other labels" in served.complaints
+        # After a restart it knows which labels are its own, and changes nothing that is right.
+        patches = nodes.patches
+        del nodes.labels("vm1")[f"{TIER}1"]
+        nodes.labels("vm2")[f"{TIER}0"] = "wrong"
+        with serving(tmp_path, "--label-nodes"):
+            until(lambda: nodes.labels("vm2")[f"{TIER}0"] == "rack-0" and f"{TIER}1" in nodes.labels("vm1"))
+        assert nodes.patches == patches + 2
+        assert MARK not in nodes.nodes["vm0"]["metadata"]["annotations"]
+
+
+def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes(["vm0"])
+    with nodes.answering() as port:
+        kubeconfig(tmp_path / "config", port, monkeypatch)
+    with serving(tmp_path, "--label-nodes", network=racks()) as served:
+        time.sleep(3)
+        assert served.ask("/healthz").status == 200
+        with nodes.answering(port):
+            until(lambda: f"{TIER}0" in nodes.labels("vm0"))
+    assert served.complaints.count("Kubernetes did not label nodes") == 1, served.complaints
+    assert "trying again until it does" in served.complaints
+    assert "Traceback" not in served.complaints
+
+
+def test_what_cannot_be_labelled_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_network(tmp_path / "n.network.json", racks())
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("KUBERNETES_SERVICE")]:
+        monkeypatch.delenv(name)
+    for words, message in (
+        (("--label-nodes",), "error: Kubernetes did not let you in"),
+        (("--context", "c"), "error: a context is only used to label nodes; add --label-nodes"),
+    ):
+        done = gavotte("serve", "--network", "n.network.json", "--port", "0", *words, cwd=tmp_path)
+        assert done.returncode == 1
+        assert done.stderr.startswith(message)
+        assert done.stderr.count("\n") == 1
