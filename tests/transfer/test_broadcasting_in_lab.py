@@ -214,7 +214,7 @@ def test_a_source_that_changes_meanwhile_is_the_reason(
 
 
 def test_a_source_that_dies_after_a_full_copy_is_not_missed(large: Path, tmp_path: Path) -> None:
-    slow = [{"name": "h0", "egress": "80mbit"}, {"name": "h1"}, {"name": "h2", "ingress": "20mbit"}]
+    slow = [{"name": "h0", "egress": "80mbit"}, {"name": "h1"}, {"name": "h2", "ingress": "8mbit"}]
     with lab.session(builders.topology(slow), source="tests") as session:
         watch = when(1.0, lambda: kill(session, "h0"), host="h1")
         result = spread(session, large, tmp_path, mechanism="chain", watch=watch)
