@@ -65,6 +65,7 @@ def test_a_report_shows_some_of_many_hosts_and_says_so(tmp_path: Path) -> None:
     assert "are shown" not in (tmp_path / "s.html").read_text()
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_pairs_of_some_of_many_hosts_are_drawn(tmp_path: Path) -> None:
     report(tmp_path / "r.html", builders.network(DRAWN + 5, 1e8))

@@ -27,6 +27,7 @@ WEATHERS = {
 }
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("snapshots", [1, 2, 5])
 @pytest.mark.parametrize("weather", WEATHERS)
@@ -41,6 +42,7 @@ def test_a_network_that_has_not_changed_seldom_differs(weather: str, snapshots: 
     assert verdicts["different"] <= MOST_FALSE
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [MARGIN, -MARGIN, -0.2])
 @pytest.mark.parametrize("weather", WEATHERS)

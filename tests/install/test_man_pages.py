@@ -45,6 +45,7 @@ def test_every_verb_has_a_page_and_no_other_has(pages: Path) -> None:
     assert {page.name for page in pages.iterdir()} == {"gavotte.1", *(f"gavotte-{name}.1" for name in NAMES)}
 
 
+@pytest.mark.rare
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 @pytest.mark.parametrize("verb", ["", *NAMES])
 def test_groff_accepts_a_page_that_has_all_options_and_an_example(pages: Path, verb: str) -> None:

@@ -49,6 +49,7 @@ def test_all_extras_resolve_with_them() -> None:
     assert "ortools" in compile_("[all]", STACKS, "--python-version", "3.12")
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     "other", ["tensorflow", "mlflow", "apache-airflow", "vllm", "pandas<2", "numpy<2", "protobuf<5"]
 )

@@ -35,6 +35,7 @@ def even_cloud(size: int, noise: float = 0.03, seed: int = 1) -> SlowCloud:
     return SlowCloud(rates[0], rates[1], noise, np.random.default_rng(seed))
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_a_slow_host_is_found_and_nothing_else_is() -> None:
     draws = np.random.default_rng(35)

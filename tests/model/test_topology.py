@@ -43,6 +43,7 @@ def test_small_clouds_are_told_apart(kind: str, noise: float) -> None:
     assert sum(each.all_right for each in scores) >= 11
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cloud_of_64(kind: str) -> None:

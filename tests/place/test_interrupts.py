@@ -63,6 +63,7 @@ def dense(tasks: int, hosts: int) -> tuple[Network, App]:
     return tangle(tasks, hosts)[0], builders.app("dense", *flows)
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("place", "name", "delay_s", "method"),
     [

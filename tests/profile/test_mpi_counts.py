@@ -161,6 +161,7 @@ def test_calls_are_counted_as_they_state_their_bytes(builds: Builds, tmp_path: P
                 assert result[source, target] == Count.exact(wanted), (source, target)
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["openmpi", pytest.param("mpich", marks=needs_mpich)])
 @needs_openmpi

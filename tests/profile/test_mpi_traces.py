@@ -258,6 +258,7 @@ def test_fortran_is_traced(words: tuple[str, ...], builds: Builds, tmp_path: Pat
     assert of_ranks(counted(*sorted(tmp_path.glob("job.*.pmpi")), collectives="call")) == around()
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @needs_openmpi
 def test_a_program_that_does_not_repeat_stops_at_the_budget(builds: Builds, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def verdicts(noise: float, count: int, *, cells: int = 1, change: float = 0.0) -
 NOISES = (0.005, 0.02, 0.1, 0.3)
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("cells", [1, 12])
 @pytest.mark.parametrize("count", [3, 8])
@@ -57,6 +58,7 @@ def test_equal_results_seldom_differ(noise: float, count: int, cells: int) -> No
     assert verdicts(noise, count, cells=cells).count("different") <= (SIGNIFICANCE + CHANCE) * SEEDS
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [MARGIN, -MARGIN, 0.08, -0.24])
 @pytest.mark.parametrize("count", [3, 8])

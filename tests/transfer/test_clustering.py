@@ -21,6 +21,7 @@ def times(racks: int, hosts: int, *, between_s: float, seed: int) -> np.ndarray:
     return np.asarray(seconds)
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("racks", [1, 2, 3])
 def test_racks_are_found_in_at_least_nine_of_ten_runs(racks: int) -> None:
