@@ -34,6 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
+@pytest.mark.rare
 def test_each_public_name_has_an_entry(site: Path) -> None:
     missing = []
     for module in documented():

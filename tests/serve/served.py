@@ -97,5 +97,5 @@ def serving(folder: Path, *words: str | Path, network: Network | None = None) ->
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=20)[1]
-    served.complaints = said
+        errors = process.communicate(timeout=20)[1]
+    served.complaints = errors

@@ -295,13 +295,13 @@ def _from_json(text: str, path: str) -> Any:
 
 
 def _from_toml(text: str, path: str) -> Any:
-    found = cut_rows(text)
-    if found is not None:
+    cut = cut_rows(text)
+    if cut is not None:
         try:
-            data = parse_toml(found[0], path)
+            data = parse_toml(cut[0], path)
         except FormatError:
             data = {}  # the whole text has the lines that the error names
-        columns = columns_of_texts(_names(data), found[1])
+        columns = columns_of_texts(_names(data), cut[1])
         if columns is not None and "transfer" not in data:
             return data | {"transfer": columns}
     return _with_columns(parse_toml(text, path))

@@ -181,8 +181,8 @@ class _Weigh:
 
     def __call__(self, places: Sequence[Places]) -> float:
         pauses_s = self.pauses_s(places)
-        there = [Live(one.app, own, pause_s) for one, own, pause_s in zip(self.live, places, pauses_s, strict=True)]
-        return math.fsum(self.ends_s(there))
+        moved = [Live(one.app, own, pause_s) for one, own, pause_s in zip(self.live, places, pauses_s, strict=True)]
+        return math.fsum(self.ends_s(moved))
 
     def ends_s(self, live: Sequence[Live]) -> list[float]:
         """Return the seconds until each application ends."""
