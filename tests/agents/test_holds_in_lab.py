@@ -66,6 +66,7 @@ def test_a_measurement_waits_for_a_short_transfer(small_cloud: lab.Session) -> N
     assert (result.answered, result.beside) == (6, [])
 
 
+@pytest.mark.rare
 def test_a_measurement_names_a_long_transfer_and_a_killed_run_frees_its_hosts(
     small_cloud: lab.Session, tmp_path: Path
 ) -> None:

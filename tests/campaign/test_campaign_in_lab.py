@@ -257,6 +257,7 @@ def _kill_an_agent(runtime: Path, rng: random.Random) -> None:
             os.kill(rng.choice(sorted(agents)), signal.SIGKILL)
 
 
+@pytest.mark.rare
 def test_a_slower_link_is_different_and_the_same_one_alike(tmp_path: Path) -> None:
     for name, rate in (("a", "100mbit"), ("b", "100mbit"), ("c", "90mbit")):
         (tmp_path / name).mkdir()
@@ -268,6 +269,7 @@ def test_a_slower_link_is_different_and_the_same_one_alike(tmp_path: Path) -> No
     assert different.returncode == 3, different.stdout
 
 
+@pytest.mark.rare
 def test_a_sample_of_a_far_path_does_not_count_its_slow_start(tmp_path: Path) -> None:
     hosts = [f'[[host]]\nname = "{name}"\nswitch = "core"\negress = "40mbit"\nlatency = "37.5ms"\n' for name in "ab"]
     text = 'format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n' + "".join(hosts)

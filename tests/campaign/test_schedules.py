@@ -91,6 +91,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert set(times[-3:]) == {"00", "30"}
 
 
+@pytest.mark.rare
 @pytest.mark.lab
 def test_a_round_as_systemd_starts_it(study: Path) -> None:
     """With a service's environment: no HOME, no terminal, and no PATH but the system's."""

@@ -108,6 +108,7 @@ def test_long_verbs_show_progress(module: str) -> None:
     assert module == "demo" or opened & {"progress", "searching", "sign_of_life"}
 
 
+@pytest.mark.rare
 @pytest.mark.lab
 def test_a_long_measurement_in_a_pipe_prints_lines(tmp_path: Path) -> None:
     """Twelve seconds of TCP on two paths: real packets, and a line after ten seconds."""

@@ -37,7 +37,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh", "schedulers": "curl"}
 """Programs that a guide's reader has installed."""
 LIMIT_S = 600
-FIRST = ("tutorial", "profile", "schedulers", "reach-your-hosts", "troubleshooting")
+FIRST = ("tutorial", "profile", "schedulers", "reach-your-hosts")
 """Guides that `make test` follows; `make test-cases` follows all of them."""
 
 

@@ -8,6 +8,7 @@ from benches.guarantee.storm import storm
 pytestmark = pytest.mark.lab
 
 
+@pytest.mark.rare
 def test_a_storm_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:
     _, left = storm(10.0, seed=1)
     assert left == []

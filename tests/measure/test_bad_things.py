@@ -357,6 +357,7 @@ def test_a_full_disk_is_one_line(small_cloud: lab.Session, tmp_path: Path) -> No
     assert read_history(output).answered
 
 
+@pytest.mark.rare
 def test_paths_that_did_not_answer_replace_none_that_had(cloud: lab.Session, tmp_path: Path) -> None:
     output = tmp_path / "h.npz"
     arguments = ("measure", "--hosts", cloud.hosts_file, "-o", output, "--method", "bulk", "--seconds", "0.1")

@@ -89,6 +89,7 @@ def test_open_mpi_keeps_its_own_choice_elsewhere(session: lab.Session, tmp_path:
     )
 
 
+@pytest.mark.rare
 def test_open_mpi_counts_all_blocks_of_an_allgather(session: lab.Session, tmp_path: Path) -> None:
     # Each member of a ring sends three blocks; with a linear gather and a broadcast the root sends most.
     rules = tuning("openmpi", "allgather", small=4, large=1)

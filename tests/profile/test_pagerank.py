@@ -151,6 +151,7 @@ def test_tcpdump_reads_the_same_bytes() -> None:
     assert sum(sums.values()) == app.total_bytes + report.duplicate_bytes
 
 
+@pytest.mark.rare
 @pytest.mark.lab
 @pytest.mark.skipif(not (shutil.which("mpirun") and shutil.which("tcpdump")), reason="mpirun or tcpdump is missing")
 def test_the_capture_can_be_made_anew(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_who_never_comes_is_named_and_nobody_waits(cloud: lab.Session, file: Pat
     assert (tmp_path / "out-h4").read_bytes() == file.read_bytes()
 
 
+@pytest.mark.rare
 def test_who_hangs_before_it_begins_is_named_and_nobody_waits(
     cloud: lab.Session, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ BEFORE, AFTER = 16, 12
 CLOUD = builders.topology([{"name": name, "rate": f"{RATE}mbit"} for name in NAMES])
 
 
+@pytest.mark.rare
 @pytest.mark.lab
 @pytest.mark.skipif(not available("openmpi"), reason="no Open MPI")
 @pytest.mark.parametrize("unchanged", [False, True])
