@@ -138,7 +138,8 @@ def hosts_of(instance: Instance, assignment: Mapping[str, str]) -> npt.NDArray[n
         GavotteError: when a task has no host, or a task or host is unknown.
     """
     at = {name: index for index, name in enumerate(instance.hosts)}
-    assignment = {task: known_as(host, at) for task, host in assignment.items()}
+    if not at.keys() >= set(assignment.values()):
+        assignment = {task: known_as(host, at) for task, host in assignment.items()}
     for task in instance.tasks:
         if task not in assignment:
             raise GavotteError(f"the assignment has no host for task `{task}`", hint="assign every task")

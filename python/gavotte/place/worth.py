@@ -62,8 +62,12 @@ _RANDOM = 20
 _FEWEST_RANDOM = 3
 """Number of random placements whose mean is the baseline `random`. Many transfers need fewer: their sums vary less."""
 
-_AFTER_S = 2e-5
-_AFTER_SHARE = 0.2
+_FEWEST_DRAWS = (4, 2)
+_MANY_HOSTS = 4096
+"""Fewest drawn networks, and those from so many hosts on, whose errors cancel out and whose copies take long."""
+
+_AFTER_S = 1e-5
+_AFTER_SHARE = 0.3
 """Seconds that checks, worth and report take for each transfer, and the largest share of a limit for them."""
 
 _Part = TypeVar("_Part", bound=BaseModel)
@@ -162,7 +166,10 @@ def worth(
     gains = []
     depends = depends_on_use(network, apps)
     networks = _RANDOM if depends else 1
-    draws = max(4, min(_DRAWS, _PAIRS // (networks * len(network.hosts) ** 2), _TRANSFERS // transfers))
+    draws = max(
+        _FEWEST_DRAWS[len(network.hosts) >= _MANY_HOSTS],
+        min(_DRAWS, _PAIRS // (networks * len(network.hosts) ** 2), _TRANSFERS // transfers),
+    )
     for draw in range(draws + 1):
         other = network if draw == 0 else disturbed(network, rate_error, rng)
         timed = _Timed(instance, other, apps, depends=depends)
