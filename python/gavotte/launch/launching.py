@@ -40,7 +40,8 @@ class Launched:
         profiled: whether the messages of this run were counted.
         traced: whether the store has their sequence, with the computing between them.
         kept: whether the store has them for the next run.
-        moved_bytes: bytes that went between hosts in this run; None = not counted.
+        moved_bytes: bytes that went between hosts, as counted in this run, or in an earlier one and put in this order;
+            None = unknown, as after a failure.
         record: its Record.
     """
 
@@ -91,7 +92,7 @@ def carry_out(plan: LaunchPlan, session: LaunchSession) -> Launched:
         session.complain(doubt)
     if ended.status and outcome.settings:
         session.complain("this run failed with settings of collectives, so the next one goes without them")
-    moved_bytes = None if app is None else _between_hosts(app, plan.hosts)
+    moved_bytes = _moved_bytes(plan, outcome)
     kept = app is not None and plan.shelf.keep_app(plan.job, app)
     traced = outcome.trace is not None and plan.shelf.keep_trace(plan.job, outcome.trace)
     record = _record(plan, began_s, outcome, moved_bytes)
@@ -245,9 +246,12 @@ def _counting(plan: LaunchPlan, root: Path, folder: Path, session: LaunchSession
     return variables(shim, folder, own)
 
 
-def _between_hosts(app: App, hosts: Sequence[str]) -> int:
-    """Return the bytes of an App that go between two hosts."""
-    host = {task.name: name for task, name in zip(app.task, hosts, strict=True)}
+def _moved_bytes(plan: LaunchPlan, outcome: _Outcome) -> int | None:
+    """Return the bytes that went between two hosts; None = unknown."""
+    app = plan.app if outcome.app is None and not outcome.ended.status else outcome.app
+    if app is None or len(app.task) != len(plan.hosts):
+        return None
+    host = {task.name: name for task, name in zip(app.task, plan.hosts, strict=True)}
     return sum(each.bytes for each in app.transfer if host[each.source] != host[each.target])
 
 
@@ -278,8 +282,8 @@ def _record(plan: LaunchPlan, began_s: float, outcome: _Outcome, moved_bytes: in
             "order": order,
             "status": outcome.ended.status,
             "moved_bytes": moved_bytes,
-            "counted": moved_bytes is not None,
+            "counted": outcome.app is not None,
             "settings": outcome.settings,
         }
-        | ({} if moved_bytes is None else {"scratch": str(scratch_root(plan.question.scratch))}),
+        | ({} if outcome.app is None else {"scratch": str(scratch_root(plan.question.scratch))}),
     )

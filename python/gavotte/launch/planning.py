@@ -174,7 +174,7 @@ class LaunchPlan:
         """The number of ranks and of hosts, in words."""
         hosts = counted(len(set(self.hosts)), "host")
         if not self.launcher.on_each:
-            return f"{self.job.ranks} ranks on {hosts.split()[0]} hosts"
+            return f"{counted(self.job.ranks, 'rank')} on {hosts}"
         each = self.launcher.per_host(self.line)
         return hosts if each is None else f"{hosts} with {counted(each, 'rank')} each"
 
