@@ -64,7 +64,7 @@ _FEWEST_RANDOM = 3
 
 _FEWEST_DRAWS = (4, 2)
 _MANY_HOSTS = 4096
-"""Fewest drawn networks, and those from so many hosts on, whose errors cancel out and whose copies take long."""
+"""Fewest networks that are drawn: with fewer hosts than these, and from these on. Errors of many hosts cancel out."""
 
 _AFTER_S = 1e-5
 _AFTER_SHARE = 0.3
