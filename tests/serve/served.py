@@ -19,7 +19,7 @@ from tests.shell import GAVOTTE
 
 from gavotte.formats.network import Network, write_network
 
-RACKS = [
+RACKS: list[dict[str, Any]] = [
     {"name": "pod-0", "members": ["vm0", "vm1", "vm2", "vm3"]},
     {"name": "rack-0", "members": ["vm0", "vm1"], "up_bps": 1e9, "parent": "pod-0"},
     {"name": "rack-1", "members": ["vm2", "vm3"], "parent": "pod-0"},

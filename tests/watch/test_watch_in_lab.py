@@ -40,12 +40,12 @@ def test_a_shaper_that_changes_is_found(small_cloud: lab.Session, tmp_path: Path
     options += ["--app", str(tmp_path / "pair.app.toml"), "--placement", str(tmp_path / "p.json")]
     options += ["--exec", f"cp {{placement}} {tmp_path / 'advised'}"]
     command = [str(GAVOTTE), "watch", str(source), *options]
+    device = small_cloud.run("b", ["ip", "-o", "route"], capture_output=True, text=True).stdout.split("dev ")[1]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         stopped = threading.Timer(100, watching.kill)
         stopped.start()
         try:
             time.sleep(3)
-            device = small_cloud.run("b", ["ip", "-o", "route"], capture_output=True, text=True).stdout.split("dev ")[1]
             shaper = ["tc", "qdisc", "replace", "dev", device.split()[0], "root"]
             slow = [*shaper, "tbf", "rate", "40mbit", "burst", "32kb", "latency", "50ms"]
             assert small_cloud.run("b", slow).returncode == 0
@@ -58,6 +58,8 @@ def test_a_shaper_that_changes_is_found(small_cloud: lab.Session, tmp_path: Path
         finally:
             stopped.cancel()
             watching.kill()
+            # Other tests use this lab as well.
+            small_cloud.run("b", ["tc", "qdisc", "del", "dev", device.split()[0], "root"])
     assert "b" in moved["hosts"]
     assert json.loads(seen.read_text())["kind"] == "moved"
     assert read_placement(tmp_path / "advised").assignment["x"] != "b"
