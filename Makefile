@@ -41,7 +41,7 @@ checks:
 	$(WHEN_IDLE) $(MAKE) --no-print-directory lint-rust lint-python
 	@# No comment has code to run, and to look for it takes a minute.
 	$(WHEN_IDLE) $(CARGO) test --workspace --lib --bins --tests --quiet --locked
-	$(WHEN_IDLE) $(PYTHON) -m pytest -q -o timeout=900 -m "not lab and not rare" tests/docs
+	$(WHEN_IDLE) $(PYTHON) -m pytest -q -n 2 -o timeout=900 -m "not lab and not rare" tests/docs
 	$(WHEN_IDLE) $(PYTHON) -m pytest -q -n 2 -o timeout=900 --durations=10 -m "not lab and not slow" --ignore tests/docs
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; about a minute
