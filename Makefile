@@ -26,7 +26,7 @@ CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 test: setup ## All checks and tests; rare ones are left out, those with packets run in two cases, and properties have few examples
 	@GAVOTTE_EXAMPLES=fast $(MAKE) --no-print-directory -j 2 --output-sync=line test-python checks
 
-test-cases: setup ## All tests with packets in all their cases, other rare tests, and all examples of properties; 40 minutes
+test-cases: setup ## All tests with packets in all their cases, other rare tests, and all examples of properties; takes long
 	$(PYTHON) -m pytest -q -n 4 --dist worksteal --durations=10 -m "rare or lab"
 	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not rare and not lab" --ignore tests/docs
 

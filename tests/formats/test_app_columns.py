@@ -87,6 +87,15 @@ def test_the_problem_to_place_is_the_same(tmp_path_factory: pytest.TempPathFacto
             assert np.array_equal(getattr(one.transfers, column), getattr(many.transfers, column))
 
 
+def outcome(path: Path, many: int, monkeypatch: pytest.MonkeyPatch) -> App | str:
+    """Return the App of a file, or its error, with columns from so many transfers on."""
+    monkeypatch.setattr(app_transfers, "MANY", many)
+    try:
+        return read_app(path)
+    except FormatError as error:
+        return str(error)
+
+
 def changed(line: str, text: str) -> Callable[[str], str]:
     return lambda whole: whole.replace(line, text)
 
@@ -135,14 +144,8 @@ def test_a_file_that_is_written_otherwise_is_read_as_few_transfers_are(
     whole = path.read_text()
     assert damage(whole) != whole
     path.write_text(damage(whole), newline="")
-    results: list[object] = []
-    for many in (2, 1000):
-        monkeypatch.setattr(app_transfers, "MANY", many)
-        try:
-            results.append(read_app(path))
-        except FormatError as error:
-            results.append(str(error))
-    assert results[0] == results[1]
+    in_columns, one_by_one = (outcome(path, many, monkeypatch) for many in (2, 1000))
+    assert in_columns == one_by_one
 
 
 @pytest.mark.parametrize(
@@ -170,11 +173,5 @@ def test_json_with_a_wrong_value_has_the_error_of_few_transfers(
     document["transfer"][1].update(change)
     path = tmp_path / "many.app.json"
     path.write_text(json.dumps(document))
-    results: list[object] = []
-    for many in (2, 1000):
-        monkeypatch.setattr(app_transfers, "MANY", many)
-        try:
-            results.append(read_app(path))
-        except FormatError as error:
-            results.append(str(error))
-    assert results[0] == results[1]
+    in_columns, one_by_one = (outcome(path, many, monkeypatch) for many in (2, 1000))
+    assert in_columns == one_by_one

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests import builders
 from tests.serve.served import RACKS, racks, serving
-from tests.shell import gavotte
+from tests.shell import gavotte, until
 
 from gavotte.formats.network import write_network
 from gavotte.serve.labelling import MARK
@@ -93,14 +93,6 @@ def kubeconfig(path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     config = {"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [cluster]}
     path.write_text(json.dumps(config | {"contexts": [context], "users": [{"name": "c", "user": {}}]}))
     monkeypatch.setenv("KUBECONFIG", str(path))
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + 40
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_labels_follow_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

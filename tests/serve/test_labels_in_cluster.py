@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import builders
 from tests.serve.served import serving
+from tests.shell import until
 
 from gavotte.formats.network import write_network
 
@@ -32,19 +32,13 @@ def test_labels_of_nodes_follow_the_network(tmp_path: Path) -> None:
         nodes = core.list_node().items
         return {node.metadata.name: (node.metadata.labels or {}).get(TIER) for node in nodes}
 
-    def until(wanted: dict[str, str | None]) -> None:
-        end = time.monotonic() + 60
-        while labels() != wanted:
-            assert time.monotonic() < end, labels()
-            time.sleep(0.2)
-
     both = builders.network(["node1", "node2"], 1e9, groups=RACKS)
     with serving(tmp_path, "--label-nodes", network=both) as served:
-        until({"node1": "one", "node2": "two"})
+        until(lambda: labels() == {"node1": "one", "node2": "two"}, instead=labels)
         write_network(tmp_path / "n.network.json", builders.network(["node1", "other"], 1e9, groups=[RACKS[0]]))
-        until({"node1": "one", "node2": None})
+        until(lambda: labels() == {"node1": "one", "node2": None}, instead=labels)
     assert "Traceback" not in served.complaints
     with serving(tmp_path, "--label-nodes", network=both):
-        until({"node1": "one", "node2": "two"})
+        until(lambda: labels() == {"node1": "one", "node2": "two"}, instead=labels)
     for name in ("node1", "node2"):
         core.patch_node(name, {"metadata": {"labels": {TIER: None}, "annotations": {"gavotte.io/labels": None}}})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gavotte.formats.app import App
 from gavotte.place import Running
-from gavotte.place.sequence.running import given_placement
+from gavotte.place.sequence.live import given_placement
 
 
 def placed(apps: Sequence[App], places: Mapping[str, str]) -> Running:

@@ -219,11 +219,11 @@ def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> Transfers:
         at = {task.name: task_at[task_key(app, task.name, apps)] for task in app.task}
         sent = app.transfer
         if isinstance(sent, TransferColumns):
-            index = np.array([at.get(name, 0) for name in sent.names], dtype=np.int64)
+            index = np.array([at[name] for name in sent.names], dtype=np.int64)
             parts.append((index[sent.source], index[sent.target], sent.bytes, sent.phase))
             continue
         # Column by column: there may be millions.
-        ends = (map(at.__getitem__, map(attrgetter(end), app.transfer)) for end in ("source", "target"))
+        ends = (map(at.__getitem__, map(attrgetter(end), sent)) for end in ("source", "target"))
         amounts = (map(attrgetter(amount), sent) for amount in ("bytes", "phase"))
         parts.append(tuple(np.fromiter(each, np.int64, len(sent)) for each in (*ends, *amounts)))
     source, target, size, phase = (np.concatenate(column) for column in zip(*parts, strict=True))

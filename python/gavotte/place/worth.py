@@ -62,9 +62,10 @@ _RANDOM = 20
 _FEWEST_RANDOM = 3
 """Number of random placements whose mean is the baseline `random`. Many transfers need fewer: their sums vary less."""
 
-_FEWEST_DRAWS = (4, 2)
+_FEWEST_DRAWS = 4
+_FEWEST_DRAWS_OF_MANY = 2
 _MANY_HOSTS = 4096
-"""Fewest networks that are drawn: with fewer hosts than these, and from these on. Errors of many hosts cancel out."""
+"""Fewest networks that are drawn, and fewest with so many hosts, whose errors cancel out."""
 
 _AFTER_S = 1e-5
 _AFTER_SHARE = 0.3

@@ -49,9 +49,9 @@ class NodeLabels:
         self._network = network
         self._note = note
         self._complain = complain
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
-    def settle(self) -> int:
+    def reconcile(self) -> int:
         """Set labels that are missing or wrong, and remove those that no longer hold; return how many nodes changed.
 
         Raises:
@@ -62,21 +62,21 @@ class NodeLabels:
         with api_errors("label nodes"):
             for node in self._nodes():
                 seen.add(node.metadata.name)
-                count += self._settle_one(node.metadata, wanted.get(node.metadata.name, {}))
+                count += self._reconcile_one(node.metadata, wanted.get(node.metadata.name, {}))
         if missing := sorted(set(wanted) - seen):
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            self._tell(f"{missing[0]}{others} of the Network: no node has that name")
+            self._warn_once(f"{missing[0]}{others} of the Network: no node has that name")
         return count
 
     def keep(self, stop: threading.Event) -> None:
-        """Settle at once, whenever the Network changes, and every `EVERY_S`, until told to stop."""
+        """Reconcile at once, whenever the Network changes, and every `EVERY_S`, until `stop` is set."""
         known: Network | None = None
         due_s, failures = 0.0, 0
         while not stop.is_set():
             network = self._network()
             if network is not known or time.monotonic() >= due_s:
                 try:
-                    count = self.settle()
+                    count = self.reconcile()
                 except GavotteError as error:
                     if not failures:
                         self._complain(f"{error}; trying again until it does")
@@ -98,14 +98,14 @@ class NodeLabels:
             if not token:
                 return
 
-    def _settle_one(self, node: Any, wanted: Mapping[str, str]) -> bool:
+    def _reconcile_one(self, node: Any, wanted: Mapping[str, str]) -> bool:
         """Change a node's labels if they are not as wanted; return whether they changed."""
         present, before = node.labels or {}, (node.annotations or {}).get(MARK, "")
         own = set(filter(None, before.split(",")))
         claimed = {key: value for key, value in wanted.items() if key in own or key not in present}
         for key in sorted(set(wanted) - set(claimed)):
             if present[key] != wanted[key]:
-                self._tell(
+                self._warn_once(
                     f"node {node.name} has {key}={present[key]}, which others have set, instead of {wanted[key]}"
                 )
         changes: dict[str, str | None] = {key: None for key in own - set(claimed) if key in present}
@@ -117,8 +117,8 @@ class NodeLabels:
         self._core.patch_node(node.name, body, _request_timeout=CALL_LIMIT_S)
         return bool(changes)
 
-    def _tell(self, text: str) -> None:
+    def _warn_once(self, text: str) -> None:
         """Give a warning once."""
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._warned:
+            self._warned.add(text)
             self._complain(text)

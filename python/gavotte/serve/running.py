@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import ssl
 import threading
@@ -51,13 +52,14 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
     question.check()
     service = Service(question, session.complain)
     access = Access(session.token or secrets.token_urlsafe(24), question.password(), question.is_local)
-    context = _context(question)
+    tls = _tls(question)
+    # A second service at the same port ends before it changes any label.
     with (
+        _Server(service.application(access), question, tls, session.complain) as port,
         _labelling(question, service, session),
-        _Server(service.application(access), question, context, session.complain) as port,
     ):
         scheme, host = (
-            "https" if context else "http",
+            "https" if tls else "http",
             f"[{question.address}]" if ":" in question.address else question.address,
         )
         query = "" if access.password else f"?token={access.token}"
@@ -85,7 +87,7 @@ def _labelling(question: ServeQuestion, service: Service, session: ServeSession)
         thread.join(END_S)
 
 
-def _context(question: ServeQuestion) -> ssl.SSLContext | None:
+def _tls(question: ServeQuestion) -> ssl.SSLContext | None:
     if question.certificate is None or question.key is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -121,14 +123,14 @@ class _Server:
         self,
         application: web.Application,
         question: ServeQuestion,
-        context: ssl.SSLContext | None,
+        tls: ssl.SSLContext | None,
         complain: Callable[[str], None],
     ) -> None:
         self._application = application
         self._logger = logging.Logger("gavotte.serve")
         self._logger.addHandler(_Complaints(complain))
         self._question = question
-        self._context = context
+        self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._end: asyncio.Event | None = None
         self._listening = threading.Event()
@@ -141,7 +143,9 @@ class _Server:
         self._thread.start()
         self._listening.wait(START_S)
         if self._failure is not None or not self._port:
-            reason = self._failure.strerror if self._failure is not None else f"no answer within {START_S:.0f} s"
+            # asyncio puts a sentence of its own in the place of the system's.
+            errno = None if self._failure is None else self._failure.errno
+            reason = f"no answer within {START_S:.0f} s" if errno is None else os.strerror(errno).lower()
             place = f"{self._question.address}:{self._question.port}"
             raise GavotteError(f"cannot listen at {place}: {reason}", hint="choose another --address or --port")
         return self._port
@@ -161,7 +165,7 @@ class _Server:
         await runner.setup()
         try:
             site = web.TCPSite(
-                runner, self._question.address, self._question.port, ssl_context=self._context, shutdown_timeout=1.0
+                runner, self._question.address, self._question.port, ssl_context=self._tls, shutdown_timeout=1.0
             )
             await site.start()
             self._port = runner.addresses[0][1]

@@ -379,7 +379,7 @@ def api_errors(what: str) -> Iterator[None]:
         ) from None
     except ConfigException as error:
         raise GavotteError(
-            f"Kubernetes did not {what}: {_line(str(error))}", hint="set KUBECONFIG, or driver.context"
+            f"Kubernetes did not {what}: {_line(str(error))}", hint="set KUBECONFIG, or name another context"
         ) from None
 
 

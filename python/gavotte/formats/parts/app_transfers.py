@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 MANY = 4096
 """Transfers from which on a file's are kept in columns."""
 
-MOST_BYTES, MOST_PHASE, MOST_MESSAGES = 1 << 62, 65535, 1 << 40
+MOST_TRANSFERS, MOST_BYTES, MOST_PHASE, MOST_MESSAGES = 10_000_000, 1 << 62, 65535, 1 << 40
+"""Most transfers of an App, and the largest values of each."""
 
 TaskName = Annotated[str, Field(min_length=1, max_length=MAX_LABEL)]
 """A task of the application, whose own entry checks its letters. There may be millions of transfers."""
@@ -49,14 +50,14 @@ class Transfer(Written):
 
 
 class TransferColumns(Sequence[Transfer]):
-    """Transfers as columns of F numbers.
+    """Transfers as columns of F numbers, (F,) int64 each.
 
     Attributes:
         names: tasks, by whose indices sources and targets are given.
-        source, target: (F,) indices of tasks.
-        bytes: (F,) application payload.
-        phase: (F,) phases.
-        messages: (F,) numbers of messages, 0 = one stream; None = all are.
+        source, target: indices of tasks.
+        bytes: application payload.
+        phase: phases.
+        messages: numbers of messages, 0 = one stream; None = all are.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ def _dumped(value: Any, dump: Callable[[Any], Any]) -> Any:
 
 
 Transfers = Annotated[
-    Annotated[Sequence[Transfer], Field(max_length=10_000_000)], WrapValidator(_kept), WrapSerializer(_dumped)
+    Annotated[Sequence[Transfer], Field(max_length=MOST_TRANSFERS)], WrapValidator(_kept), WrapSerializer(_dumped)
 ]
 """The field of an App."""
 
@@ -154,6 +155,7 @@ def cut_rows(text: str) -> tuple[str, list[list[str | None]]] | None:
 def columns_of_texts(tasks: Sequence[str], columns: Sequence[Sequence[Any]]) -> TransferColumns | None:
     """Return columns from the texts that `cut_rows` found; None = a value is not allowed."""
     source, target, size, phase, messages = columns
+    # None is 0 in a column, so that a 0 of the file, which is not allowed, needs another value out of range.
     counts = [-1 if each == "0" else int(each or 0) for each in messages] if any(messages) else None
     return _columns(tasks, (source, target), map(int, size), map(int, phase), counts)
 
@@ -184,10 +186,12 @@ def _columns(
     phase: Iterable[int],
     messages: Iterable[int] | None,
 ) -> TransferColumns | None:
-    """Return columns; None = a task is unknown, or a number is out of its range."""
+    """Return columns; None = a task is unknown, a number is out of its range, or there are too many."""
     import numpy as np
 
     at, count = {name: index for index, name in enumerate(tasks)}, len(ends[0])
+    if count > MOST_TRANSFERS:
+        return None
     try:
         source, target = (np.fromiter(map(at.__getitem__, end), np.int64, count) for end in ends)
         sizes, phases = (np.fromiter(column, np.int64, count) for column in (size, phase))

@@ -19,7 +19,7 @@ from gavotte.place.merge import check_apps, task_key
 from gavotte.place.placing import evaluate, solve
 from gavotte.place.question import Question
 from gavotte.place.running import Running
-from gavotte.place.sequence.running import Live, Places, Projection, moved_on
+from gavotte.place.sequence.live import Live, Places, Projection, moved_on
 
 EFFORT = Effort(time_limit_s=1.0)
 """Default effort for each placement that is tried."""
@@ -112,13 +112,10 @@ def reconsider(
     weigh = _Weigh(live, projection, migration_s)
     now = [dict(one.assignment) for one in live]
     keep_s = weigh(now)
-    best_s, best = _best(trial, live, weigh)
+    best_s, best = _best(trial, weigh, keep_s)
     if best != now and len(live) > 1:
-        moved = [
-            Live(one.app, places, pause_s)
-            for one, places, pause_s in zip(live, best, weigh.pauses_s(best), strict=True)
-        ]
-        if _again_s(trial, live, weigh, every_s) < _again_s(trial, moved, weigh, every_s):
+        waiting_s, moving_s = (_ahead_s(trial, weigh, each, every_s) for each in (live, weigh.moved(best)))
+        if waiting_s < moving_s:
             best_s, best = keep_s, now
     pauses_s = weigh.pauses_s(best)
     return Decision(
@@ -180,9 +177,14 @@ class _Weigh:
     migration_s: float
 
     def __call__(self, places: Sequence[Places]) -> float:
-        pauses_s = self.pauses_s(places)
-        moved = [Live(one.app, own, pause_s) for one, own, pause_s in zip(self.live, places, pauses_s, strict=True)]
-        return math.fsum(self.ends_s(moved))
+        return math.fsum(self.ends_s(self.moved(places)))
+
+    def moved(self, places: Sequence[Places]) -> list[Live]:
+        """Return the applications on other places, with the pauses for their moves."""
+        return [
+            Live(one.app, own, pause_s)
+            for one, own, pause_s in zip(self.live, places, self.pauses_s(places), strict=True)
+        ]
 
     def ends_s(self, live: Sequence[Live]) -> list[float]:
         """Return the seconds until each application ends."""
@@ -197,10 +199,15 @@ class _Weigh:
         ]
 
 
-def _best(trial: _Trial, live: Sequence[Live], weigh: _Weigh) -> tuple[float, list[dict[str, str]]]:
-    """Return the least sum of times that was found, in seconds, and its places: the present ones if no move pays."""
-    now = [dict(one.assignment) for one in live]
-    keep_s = weigh(now)
+def _best(trial: _Trial, weigh: _Weigh, keep_s: float) -> tuple[float, list[dict[str, str]]]:
+    """Return the least sum of times that was found, in seconds, and its places: the present ones if no move pays.
+
+    Args:
+        trial: places tasks again.
+        weigh: the running applications.
+        keep_s: the sum if nothing moves, in seconds.
+    """
+    live, now = weigh.live, [dict(one.assignment) for one in weigh.live]
     tried = {_key(now): (keep_s, now)}
     for places in _candidates(trial, live, now):
         if _key(places) not in tried:
@@ -213,13 +220,21 @@ def _best(trial: _Trial, live: Sequence[Live], weigh: _Weigh) -> tuple[float, li
     return (keep_s, now) if keep_s - best_s <= _LEAST_GAIN * keep_s else (best_s, best)
 
 
-def _again_s(trial: _Trial, live: Sequence[Live], weigh: _Weigh, every_s: float | None) -> float:
-    """Return the sum of times, in seconds, if nothing moves before an application has ended, and the best does then."""
+def _ahead_s(trial: _Trial, weigh: _Weigh, live: Sequence[Live], every_s: float | None) -> float:
+    """Return the sum of times, in seconds, if nothing moves before an application has ended, and the best does then.
+
+    Args:
+        trial: places tasks again.
+        weigh: has the projection and the cost of moves.
+        live: the applications as they run from now on.
+        every_s: seconds between decisions; None = there is one when an application ends.
+    """
     first_s = min(weigh.ends_s(live))
     # Rounding must not leave the one that ends a last byte.
     wait_s = first_s * (1.0 + 1e-9) if every_s is None else every_s * max(1, math.ceil(first_s / every_s))
     left, ended = moved_on(live, weigh.projection, wait_s)
-    then_s = _best(trial, left, replace(weigh, live=left))[0] if left else 0.0
+    then = replace(weigh, live=left)
+    then_s = _best(trial, then, math.fsum(then.ends_s(left)))[0] if left else 0.0
     return math.fsum([*(after_s for _, after_s in ended), wait_s * len(left), then_s])
 
 

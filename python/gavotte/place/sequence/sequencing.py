@@ -18,8 +18,8 @@ from gavotte.place.effort import Effort
 from gavotte.place.merge import check_apps, task_key
 from gavotte.place.placing import evaluate, solve
 from gavotte.place.question import Question
+from gavotte.place.sequence.live import Live, Projection, given_placement, moved_on
 from gavotte.place.sequence.migrating import EFFORT, Decision, reconsider
-from gavotte.place.sequence.running import Live, Projection, given_placement, moved_on
 
 _ROUND_ROBIN = "round-robin"
 _AUTO = "auto"
