@@ -168,7 +168,7 @@ def worth(
     depends = depends_on_use(network, apps)
     networks = _RANDOM if depends else 1
     draws = max(
-        _FEWEST_DRAWS[len(network.hosts) >= _MANY_HOSTS],
+        _FEWEST_DRAWS_OF_MANY if len(network.hosts) >= _MANY_HOSTS else _FEWEST_DRAWS,
         min(_DRAWS, _PAIRS // (networks * len(network.hosts) ** 2), _TRANSFERS // transfers),
     )
     for draw in range(draws + 1):
