@@ -88,7 +88,7 @@ def test_the_problem_to_place_is_the_same(tmp_path_factory: pytest.TempPathFacto
 
 
 def outcome(path: Path, many: int, monkeypatch: pytest.MonkeyPatch) -> App | str:
-    """Return the App of a file, or its error, with columns from so many transfers on."""
+    """Return the App of a file, or its error, with columns from this many transfers on."""
     monkeypatch.setattr(app_transfers, "MANY", many)
     try:
         return read_app(path)

@@ -309,6 +309,23 @@ def test_ctrl_c_gets_the_best_placement_so_far(tmp_path: Path) -> None:
     assert read_placement(out).completion_s > 0
 
 
+@pytest.mark.slow
+def test_a_limit_that_has_passed_leaves_no_time_for_comparing(tmp_path: Path) -> None:
+    pairs = [(f"t{a}", f"t{b}", MB) for a in range(110) for b in range(110) if a != b]
+    write_app(tmp_path / "a.app.toml", builders.app("all", *pairs))
+    hosts = [{"name": f"vm{m}", "cpus": 3.0, "egress_bps": (m + 1) * MBIT} for m in range(50)]
+    write_network(tmp_path / "n.network.json", builders.network(hosts, None))
+    # A third of this limit is enough to skip the comparison, and the process takes longer to start.
+    line = [str(GAVOTTE), "place", "n.network.json", "a.app.toml", "--time-limit", "0.35", "--json"]
+    late = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(late.stdout)["worth"] is None
+    assert "no time is left to compare with placing blindly" in late.stderr
+    counted = subprocess.run(
+        [*line, "--repeatable"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert json.loads(counted.stdout)["worth"]["gain"] > 0
+
+
 def test_a_search_of_full_hosts_starts_from_a_partition() -> None:
     grid = [(f"t{a}", f"t{b}") for a in range(16) for b in (a + 1, a + 4) if b < 16 and (b % 4 or b != a + 1)]
     app = builders.app("grid", *((a, b, MB) for x, y in grid for a, b in ((x, y), (y, x))))

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from gavotte.formats.placement import Placement
     from gavotte.place import Answer, Forecast, Question, Quota, Running
 
+_HURRY_S = 0.1
+"""From this time on, kept for what follows a search, that is too much to add to a limit which has passed."""
+
 
 @dataclass(frozen=True)
 class EffortOptions:
@@ -173,6 +176,7 @@ def place(
     warnings = [*unknown_pairs(net), *question.warnings]
     warn(warnings)
     question = _with_job(question, apps, asked, trying, automatic=_replays_alone(asked, aim, reporting))
+    kept_s = after_s(loaded, trying.time_limit)
     with searching(trying.time_limit, bound_of=trying.method if trying.method in policies() else None) as watch:
         effort = Effort(
             trying.method,
@@ -181,7 +185,7 @@ def place(
             trying.threads,
             repeatable=trying.repeatable,
             spent_s=elapsed_s(),
-            kept_s=after_s(loaded, trying.time_limit),
+            kept_s=kept_s,
             watch=watch,
         )
         points = None if aim.front is None else front(question, effort.remaining, goal.kind, aim.front)
@@ -190,12 +194,13 @@ def place(
     with nullcontext(Event()) if answer.interrupted else stop_flag() as late:
         placement = answer.placement.model_copy(update={"elapsed_s": 0.0} if writing.untimed else {})
         _write(placement, wanted, writing)
+        hurry = kept_s >= _HURRY_S and elapsed_s() >= trying.time_limit and not trying.repeatable
         report = Report(
             answer,
             placement,
             answer.interrupted or late.is_set(),
             [*warnings, *answer.warnings],
-            answer.worth(rate_error=reporting.rate_error, least_saving_s=reporting.least_saving),
+            None if hurry else answer.worth(rate_error=reporting.rate_error, least_saving_s=reporting.least_saving),
             _forecast(answer, reporting),
             reporting.least_saving,
             answer.explanation if reporting.explain and not placement.moves else None,
@@ -203,6 +208,8 @@ def place(
         )
         if reporting.explain and placement.moves:
             note("--explain works only for placements without moves")
+        if hurry:
+            note("no time is left to compare with placing blindly; use a longer --time-limit")
         for line in answer.warnings if not late.is_set() else [INTERRUPTED_TEXT]:
             note(line)
         if report.worth is not None and not report.worth.worthwhile:

@@ -21,16 +21,16 @@ from gavotte.place.merge import states, task_keys
 from gavotte.place.patterns import Pattern, read_pattern
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
-from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks, with_slots
 from gavotte.place.replaying import Job, Replayed, ReplayedOrder, improve_order
 from gavotte.place.robust import worst_case
 from gavotte.place.running import Running, twice_counted
-from gavotte.place.selecting import select_hosts, with_inventory
 from gavotte.place.thrift import GOALS, Goal
 from gavotte.place.worth import Worth, after_s, worth
 
 if TYPE_CHECKING:
     from gavotte.place.explaining import Explanation, Relocation, explain
+    from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks, with_slots
+    from gavotte.place.selecting import select_hosts, with_inventory
 
 __all__ = [
     "GOALS",
@@ -79,15 +79,20 @@ __all__ = [
     "worth",
 ]
 
-_HOMES = {"Explanation": "explaining", "Relocation": "explaining", "explain": "explaining"}
-"""Names that few placements need, with the modules that are loaded on their first use."""
+_HOMES = {
+    "explaining": ("Explanation", "Relocation", "explain"),
+    "ranks": ("RankOrder", "Selection", "keep_hosts", "order_ranks", "with_slots"),
+    "selecting": ("select_hosts", "with_inventory"),
+}
+"""Modules that few placements need, with their names. They are loaded on first use."""
 
 
 def __getattr__(name: str) -> Any:
     """Import the module of a name on first use, so that `gavotte place` starts without it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"gavotte.place.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"gavotte.place.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,8 @@ def task_key(app: App, task: str, apps: Sequence[App]) -> str:
 
 def task_keys(apps: Sequence[App]) -> Iterator[str]:
     """Return the keys of all tasks, in the order of the applications and of their tasks."""
+    if len(apps) == 1:
+        return (task.name for task in apps[0].task)
     return (task_key(app, task.name, apps) for app in apps for task in app.task)
 
 

@@ -64,8 +64,8 @@ _FEWEST_RANDOM = 3
 
 _FEWEST_DRAWS = 4
 _FEWEST_DRAWS_OF_MANY = 2
-_MANY_HOSTS = 4096
-"""Fewest networks that are drawn, and fewest with so many hosts, whose errors cancel out."""
+_MANY_HOSTS = 1000
+"""Fewest networks that are drawn, and fewest for many hosts, whose errors cancel out."""
 
 _AFTER_S = 1e-5
 _AFTER_SHARE = 0.3

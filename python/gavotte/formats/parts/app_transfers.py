@@ -139,8 +139,10 @@ def cut_rows(text: str) -> tuple[str, list[list[str | None]]] | None:
     """
     begin = text.find(_SECTION)
     end = text.find("\n]\n", begin)
+    if begin < 0 or end < 0 or text.startswith("["):
+        return None
     # Within a table or a text of several lines, the same letters would mean something else.
-    if begin < 0 or end < 0 or re.search(r"^\[|\"\"\"|'''", text[:begin], re.MULTILINE):
+    if any(text.find(mark, 0, begin) >= 0 for mark in ("\n[", '"""', "'''")):
         return None
     section = text[begin + len(_SECTION) : end + 1]
     if section.count("\n") < MANY:

@@ -47,8 +47,9 @@ def _host_name(name: str) -> str:
 
 
 def _unfit(text: str) -> bool:
-    # The only space that counts as printable is the plain one.
-    return not text.isprintable() or _SEPARATOR.search(text) is not None
+    # Letters and digits alone need no second look: there may be 100,000 names. The only space that counts as printable
+    # is the plain one.
+    return not text.isalnum() and (not text.isprintable() or _SEPARATOR.search(text) is not None)
 
 
 def label_of(text: str) -> str:

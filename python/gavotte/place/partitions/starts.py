@@ -113,10 +113,12 @@ class Partitions:
         if self._begun:
             return
         self._begun = True
+        most_s = self._left_s() * MOST_SHARE
+        if most_s <= START_S:
+            return
         rows = self._core.unit_graph()
         first, others, *_, room = rows
         tasks, alike = len(first) - 1, bool(np.all(room == room[0]))
-        most_s = self._left_s() * MOST_SHARE
         suitable = [
             partitioner
             for partitioner in self._partitioners
