@@ -23,7 +23,7 @@ WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 # Labs and checks hold both of make's two job slots, so that a cargo that asks make for slots would build one crate at a time.
 CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 
-test: setup ## All checks and tests; rare ones are left out, those with packets run in two cases, and properties have few examples
+test: setup ## All checks and tests; rare ones are left out, those with packets run in two cases, others that start processes in four, and properties have few examples
 	@GAVOTTE_EXAMPLES=fast $(MAKE) --no-print-directory -j 2 --output-sync=line test-python checks
 
 test-cases: setup ## All tests with packets in all their cases, other rare tests, and all examples of properties; takes long
@@ -31,7 +31,7 @@ test-cases: setup ## All tests with packets in all their cases, other rare tests
 	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not rare and not lab" --ignore tests/docs
 
 test-python: test-lab
-	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab and slow and not rare" --ignore tests/docs
+	$(PYTHON) -m pytest -q -n 2 --most-cases 4 --durations=10 -m "not lab and slow and not rare" --ignore tests/docs
 
 test-lab:
 	@# Two cores suffice for four labs, since their tests mostly wait for packets and deadlines. A fifth one was no faster.

@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="run at most N cases of each parametrized test with packets: the first, the last, and some between",
+        help="run at most N cases of each parametrized test marked lab or slow: the first, the last, and some between",
     )
 
 
@@ -78,14 +78,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def cases_left_out(items: list[pytest.Item], most: int) -> set[str]:
-    """Return the cases of parametrized tests with packets beyond a number, spread over the order of the cases.
+    """Return the cases of parametrized tests marked lab or slow beyond a number, spread over the order of the cases.
 
-    `make test` takes two, since most cases differ in an address family, a signal or a library. `make test-cases` runs
-    all of them.
+    `make test` takes two with packets and four without, since most cases differ in an address family, a signal or a
+    library. `make test-cases` runs all of them.
     """
     cases: dict[str, list[str]] = {}
     for item in items:
-        if item.get_closest_marker("lab") and not item.get_closest_marker("each_case"):
+        long = item.get_closest_marker("lab") or item.get_closest_marker("slow")
+        if long and not item.get_closest_marker("each_case"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
     left_out = set[str]()
     for each in cases.values():

@@ -76,6 +76,7 @@ def test_imports_go_down(path: Path) -> None:
         assert FLOOR[name] < FLOOR[own], f"{path} imports {name}"
 
 
+@pytest.mark.each_case
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_only_the_command_line_prints(path: Path) -> None:
@@ -129,6 +130,7 @@ ANSWERS = {
 """Types of answers that have warnings, by room."""
 
 
+@pytest.mark.each_case
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_have_their_warnings(name: str) -> None:

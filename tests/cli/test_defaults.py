@@ -61,6 +61,7 @@ def test_what_a_user_gave_is_still_checked(words: list[str]) -> None:
     assert messages[0] == messages[1]
 
 
+@pytest.mark.each_case
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", NAMES)
 def test_the_defaults_of_every_verb_are_the_same(verb: str) -> None:

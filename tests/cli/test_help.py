@@ -20,6 +20,7 @@ def verbs(command: object, *names: str) -> list[tuple[str, ...]]:
     return [names, *(result for name, sub in below.items() for result in verbs(sub, *names, name))]
 
 
+@pytest.mark.each_case
 @pytest.mark.slow
 @pytest.mark.parametrize("names", verbs(typer.main.get_command(app)), ids="-".join)
 def test_help(names: tuple[str, ...], snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> None:

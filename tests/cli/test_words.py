@@ -52,6 +52,7 @@ def test_all_verbs_are_seen() -> None:
     assert {*PASS_THROUGH, *RANDOM, "schema"} <= set(VERBS)
 
 
+@pytest.mark.each_case
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VERBS)
 def test_help_fits_80_columns_and_gives_an_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

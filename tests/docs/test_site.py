@@ -13,7 +13,7 @@ from tests.front_doors import ROOT, defined, documented, exported
 
 from gavotte.cli.verbs import app
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.rare, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-@pytest.mark.rare
 def test_each_public_name_has_an_entry(site: Path) -> None:
     missing = []
     for module in documented():
