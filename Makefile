@@ -74,6 +74,12 @@ test-programs: setup ## Tests with Open vSwitch, Prometheus, Chromium, cron and 
 	@command -v mvn >/dev/null || apt-get install -q -y --no-install-recommends maven default-jdk-headless
 	tools/opensearch $(PYTHON) -m pytest -q tests/campaign/test_opensearch.py
 
+test-browser: setup ## The pages of `gavotte serve` and the report in a real Chromium by Playwright, with axe; needs root once to install Chromium (GAVOTTE_SCREENSHOTS=FOLDER keeps pictures)
+	@command -v chromium >/dev/null || apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core
+	@test -x target/browser/bin/pip || $(PYTHON) -m venv target/browser
+	@target/browser/bin/pip install --quiet --disable-pip-version-check playwright==1.65.2 axe-playwright-python==0.1.8
+	@GAVOTTE_BROWSER=$(CURDIR)/target/browser/bin/python $(PYTHON) -m pytest -q -rP tests/serve/test_pages_in_browser.py tests/report/test_narrow.py
+
 test-spark: setup ## The recipe for Spark against real Spark, which the first call downloads (500 MB)
 	@command -v java >/dev/null || apt-get install -q -y --no-install-recommends default-jre-headless
 	@test -x target/spark/bin/pip || $(PYTHON) -m venv target/spark

@@ -12,13 +12,12 @@ from tests import builders
 from tests.traces import collective, compute, trace
 
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.record import Record
+from gavotte.formats.record import LAUNCH, WALL_S, Record
 from gavotte.formats.trace import CollectiveCall, Communicator, Isend, Loop, MpiTrace, passes
 from gavotte.launch.launchers import launcher_of
 from gavotte.launch.past import Past, blames_settings, predict
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, traced_job
-from gavotte.launch.shelf import KIND, METRIC
 from gavotte.launch.trees import along_trees, broadcast_trees
 from gavotte.launch.tuning import JobTuning, Setup, off, tune_job, tuning_of
 
@@ -166,7 +165,7 @@ def test_a_failure_is_blamed_on_settings_unless_the_job_fails_without_them(
     runs: list[tuple[str, int]], blamed: bool
 ) -> None:
     records = [
-        Record(kind=KIND, metric=METRIC, value=1.0, time_s=1.0, labels={"settings": key, "status": status})
+        Record(kind=LAUNCH, metric=WALL_S, value=1.0, time_s=1.0, labels={"settings": key, "status": status})
         for key, status in runs
     ]
     assert blames_settings(records) is blamed

@@ -82,11 +82,15 @@ def _encoded(body: object) -> bytes:
 
 
 @contextmanager
-def serving(folder: Path, *words: str | Path, network: Network | None = None) -> Iterator[Served]:
-    """Run `gavotte serve` with a Network in a folder, at any free port."""
+def serving(
+    folder: Path, *words: str | Path, network: Network | None = None, has_network: bool = True
+) -> Iterator[Served]:
+    """Run `gavotte serve` in a folder at any free port, with a Network unless it is to have none."""
     if network is not None:
         write_network(folder / "n.network.json", network)
-    line: list[str | Path] = [GAVOTTE, "serve", "--network", "n.network.json", "--port", "0", *map(str, words)]
+    line: list[str | Path] = [GAVOTTE, "serve", "--port", "0", *map(str, words)]
+    if has_network:
+        line += ["--network", "n.network.json"]
     process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -1,11 +1,11 @@
-"""`gavotte serve`: answer over HTTP what schedulers and people ask about a Network."""
+"""`gavotte serve`: show a store in a browser, and answer over HTTP what schedulers ask about a Network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from gavotte.cli.declared import REQUIRED, declared, option
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_line, note, warn
 
@@ -14,8 +14,10 @@ from gavotte.cli.output import emit_line, note, warn
 class _Shown:
     """What to serve."""
 
-    network: Path = option(
-        "The Network to serve; it is read again when it changes.", "N.network.json", default=REQUIRED
+    network: Path | None = option("The Network to serve; it is read again when it changes.", "N.network.json")
+    store: str | None = option(
+        "The store to show: networks over time, jobs, transfers and measurements. Without --network the user's own.",
+        "URL",
     )
     placement: Path | None = option("Score nodes for Kubernetes' scheduler by this Placement.", "P.placement.json")
     apps: list[Path] | None = option("An App of the Placement. May be repeated.", "A.app.toml", "--app")
@@ -36,11 +38,14 @@ class _Place:
     password_file: Path | None = option(
         "File with the password that clients give. Needed unless the address is loopback.", "FILE"
     )
+    token_file: Path | None = option(
+        "Keep the token of the printed address in this file, so that the address stays the same.", "FILE"
+    )
 
 
 @declared
 def serve(shown: _Shown, place: _Place, as_json: Json = False) -> None:
-    """Answer schedulers and browsers: Topograph's API, a Kubernetes scheduler extender, metrics, and a page."""
+    """Show networks, jobs and transfers live in a browser, and answer schedulers: Topograph, Kubernetes, metrics."""
     from gavotte.serve import ServeQuestion, ServeSession
     from gavotte.serve import serve as answer
 
@@ -55,6 +60,8 @@ def serve(shown: _Shown, place: _Place, as_json: Json = False) -> None:
         place.password_file,
         shown.label_nodes,
         shown.context,
+        "" if shown.network is None and shown.store is None else shown.store,
+        place.token_file,
     )
 
     def ready(address: str) -> None:

@@ -228,8 +228,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "serve",
         "serve.serve",
-        "Answer schedulers and browsers: Topograph's API, a Kubernetes scheduler extender, metrics, and a page.",
-        "--network cloud.network.json",
+        "Show networks, jobs and transfers live in a browser, and answer schedulers: Topograph, Kubernetes, metrics.",
+        "--store cloud.sqlite3",
     ),
     Verb(
         "schema",
@@ -256,8 +256,8 @@ WORKFLOW: dict[str, tuple[str, ...]] = {
     "Speed up collectives": ("collective", "shim"),
     "Move data": ("broadcast", "pull", "shuffle", "transfers"),
     "Protect": ("guarantee",),
-    "Watch": ("watch",),
-    "Keep results": ("history", "campaign", "report", "serve"),
+    "Watch": ("watch", "serve"),
+    "Keep results": ("history", "campaign", "report"),
 }
 """Verbs by what they are for, in the order of the help."""
 

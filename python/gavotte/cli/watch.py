@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.place import Running
+    from gavotte.store import Store
     from gavotte.watch import Event, Executor, Notice
 
 COMMAND_S = 600.0
@@ -84,6 +86,7 @@ class OutputOptions:
     )
     exec_every: float = option("Start --exec at most once in this time.", "SECONDS", default=600.0, min=0)
     dry_run: bool = option("Print what --exec would run, and do not run it.", default=False)
+    store: str | None = option("Keep each event in this store, where `gavotte serve` shows it.", "URL")
     as_json: Json = False
 
 
@@ -124,11 +127,14 @@ def watch(
     words = None if writing.command is None else words_of(writing.command, "--command")
     running = _running(placed)
     executor = _executor(writing, placed)
+    store = None if writing.store is None else _opened(writing.store)
 
     def notify(item: Notice) -> None:
         typer.echo(json.dumps(item.document) if writing.as_json else _sentence(item.event))
         if item.placement is not None and not writing.as_json:
             typer.echo(f"  {item.placement.text}")
+        if store is not None:
+            _keep(store, item)
         if words is not None:
             _call(words, item.document)
         if executor is not None and item.placement is not None:
@@ -153,7 +159,35 @@ def watch(
         finally:
             if executor is not None:
                 executor.close(stop)
+            if store is not None:
+                store.close()
     note(f"{counted(end.taken, what)}, {end.hosts - len(end.gone)} of {counted(end.hosts, 'host')} present")
+
+
+def _opened(url: str) -> Store:
+    """Return the store that keeps events."""
+    from gavotte.store import open_store
+
+    return open_store(url)
+
+
+def _keep(store: Store, item: Notice) -> None:
+    """Keep an event in the store. A failure is reported and does not end the watch."""
+    from gavotte.formats.record import PAIRS, WATCH, Record
+    from gavotte.store import StoreError
+
+    event = item.event
+    labels = {
+        "event": event.kind,
+        "hosts": ",".join(event.hosts),
+        "text": _sentence(event),
+        "advice": "" if item.placement is None else item.placement.text,
+    }
+    value = float(event.calibrated or len(event.moves))
+    try:
+        store.add_records([Record(kind=WATCH, metric=PAIRS, value=value, time_s=time.time(), labels=labels)])
+    except StoreError as error:
+        warn([f"--store: {error}"])
 
 
 def _running(placed: RunningOptions) -> Callable[[], Running] | None:

@@ -13,6 +13,12 @@ from gavotte.formats.files.reading import Emitted, parse_json, read_text, valida
 
 FORMAT = "gavotte/record/1"
 
+LAUNCH, WALL_S = "launch", "wall_s"
+"""Kind and metric of the Records of `gavotte launch`."""
+
+WATCH, PAIRS = "watch", "pairs"
+"""Kind and metric of the Records of `gavotte watch`: an event, and the number of pairs that it is about."""
+
 
 class Record(Emitted):
     """One measured value.

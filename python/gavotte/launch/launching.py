@@ -13,14 +13,13 @@ from typing import Any
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.files.reading import write_text
-from gavotte.formats.record import Record
+from gavotte.formats.record import LAUNCH, WALL_S, Record
 from gavotte.launch.counting import collect, collect_trace, family_of, library, variables
 from gavotte.launch.nodes import Node, run_nodes
 from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.running import Ended, run
 from gavotte.launch.scratch import run_folder, scratch_root
-from gavotte.launch.shelf import KIND, METRIC
 from gavotte.launch.tuning import FILE, SELF_KEY, TREES
 from gavotte.launch.tuning import OFF_VARIABLE as TUNE_VARIABLE
 from gavotte.launch.watching import SocketCounts, names_of_ranks, watching
@@ -273,8 +272,8 @@ def _record(plan: LaunchPlan, began_s: float, outcome: _Outcome, moved_bytes: in
     }
     order = ",".join(plan.hosts)
     return Record(
-        kind=KIND,
-        metric=METRIC,
+        kind=LAUNCH,
+        metric=WALL_S,
         value=outcome.ended.wall_s,
         time_s=began_s,
         labels=labels

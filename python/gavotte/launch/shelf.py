@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, TypeVar
 from gavotte.errors import FormatError, GavotteError, UnsupportedError
 from gavotte.formats.app import App
 from gavotte.formats.history import History
-from gavotte.formats.record import Record
+from gavotte.formats.record import LAUNCH, WALL_S, Record
 from gavotte.formats.trace import MpiTrace, parse_trace
 from gavotte.launch.jobs import Job
 
 if TYPE_CHECKING:
     from gavotte.store import Store
 
-KIND = "launch"
-"""Kind of the Records of launches."""
-METRIC = "wall_s"
 MOST_SNAPSHOTS = 10
 """Most snapshots of a series that make a Network."""
 WAIT_S = 10.0
@@ -83,12 +80,12 @@ class Shelf:
     def runs(self, job: str | None = None) -> list[Record]:
         """Return the Records of launches, of all jobs or of one, in time order."""
         labels = {} if job is None else {"job": job}
-        return self._with(lambda store: store.records(KIND, metric=METRIC, labels=labels), [])
+        return self._with(lambda store: store.records(LAUNCH, metric=WALL_S, labels=labels), [])
 
     def keep_measurement(self, history: History) -> None:
         """Keep a new measurement in a series of its own for these hosts."""
         digest = hashlib.sha256("\n".join(sorted(history.hosts)).encode()).hexdigest()[:8]
-        self._write(lambda store: store.add(f"{KIND}-{digest}", history, skip_existing=True))
+        self._write(lambda store: store.add(f"{LAUNCH}-{digest}", history, skip_existing=True))
 
     def keep_app(self, job: Job, app: App) -> bool:
         """Keep the App of a job. Return whether the store has it."""

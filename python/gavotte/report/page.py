@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import jinja2
@@ -22,10 +21,11 @@ from gavotte.formats.network import Group, Host, Network
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.parts.rates import common_unit, format_bytes, format_in
+from gavotte.formats.parts.times import utc
 from gavotte.formats.placement import Placement
 from gavotte.report.grid import CLEAR, Grid, Layer, grid, layer_values
 from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
-from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing, utc
+from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing
 from gavotte.terms.labels import shortened
 from gavotte.terms.limits import Limit, LinkRow, limits_of, link_rows
 from gavotte.terms.norm import TOLERANCE
@@ -155,6 +155,27 @@ def report(
         GavotteError: when the History lacks a host of the Network, a Placement uses a host that is not in it, or the
             file cannot be written.
     """
+    write_text(
+        path,
+        environment()
+        .get_template("page.html.jinja")
+        .render(
+            contents(network, history=history, apps=apps, outcomes=outcomes, title=title, facts=facts, made_s=made_s)
+        ),
+    )
+
+
+def contents(
+    network: Network,
+    *,
+    history: History | None = None,
+    apps: Sequence[App] = (),
+    outcomes: Sequence[Outcome] = (),
+    title: str = "",
+    facts: Mapping[str, str] | None = None,
+    made_s: float | None = None,
+) -> dict[str, object]:
+    """Return what `contents.html.jinja` shows, the page without its head. Arguments and errors: see `report`."""
     part = _drawn(network, outcomes)
     tables = _tables(network, part)
     past = None if history is None else aligned(history, part)
@@ -169,35 +190,41 @@ def report(
     word = standing(part, past)
     doubtful = ~np.isin(word, SOUND) & ~np.eye(len(part.hosts), dtype=bool)
     unknown = WORDS.index("not known")
-    page = _template().render(
-        title=title or f"Network of {counted(len(network.hosts), 'host')}",
-        findings=standouts(network),
-        facts=_facts(network, part, past, apps, int(doubtful.sum()), tables) | dict(facts or {}),
-        made=utc(time.time() if made_s is None else made_s),
-        version=_core.version(),
-        network=network,
-        short=dict(zip(network.names, shortened(network.names), strict=True)),
-        tables=tables,
-        verdicts=VERDICTS,
-        rates=_rates(part, past, word, doubtful & (word != unknown), tables) if network.rate_bps else None,
-        snapshots=[] if past is None else over_time(part, past),
-        traffic=[] if outcomes else [(app, _traffic(app)) for app in apps],
-        sections=sections,
-        scale_s=scale_s,
-        longest_s=max([o.measured_s or 0.0 for o in outcomes] + [o.simulated_s or 0.0 for o in outcomes] + [scale_s]),
-        sunset=SUNSET,
-        rows=ROWS,
-        counted=counted,
-        tolerance=TOLERANCE,
-    )
-    write_text(path, page)
+    return {
+        "title": title or f"Network of {counted(len(network.hosts), 'host')}",
+        "findings": standouts(network),
+        "facts": _facts(network, part, past, apps, int(doubtful.sum()), tables) | dict(facts or {}),
+        "made": utc(time.time() if made_s is None else made_s),
+        "version": _core.version(),
+        "network": network,
+        "short": dict(zip(network.names, shortened(network.names), strict=True)),
+        "tables": tables,
+        "verdicts": VERDICTS,
+        "rates": _rates(part, past, word, doubtful & (word != unknown), tables) if network.rate_bps else None,
+        "snapshots": [] if past is None else over_time(part, past),
+        "traffic": [] if outcomes else [(app, _traffic(app)) for app in apps],
+        "sections": sections,
+        "scale_s": scale_s,
+        "longest_s": max(
+            [o.measured_s or 0.0 for o in outcomes] + [o.simulated_s or 0.0 for o in outcomes] + [scale_s]
+        ),
+        "sunset": SUNSET,
+        "rows": ROWS,
+        "counted": counted,
+        "tolerance": TOLERANCE,
+        "pair_page": "",
+    }
 
 
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+def environment(*folders: Path) -> jinja2.Environment:
+    """Return the templates of this room, and those of further folders, which come first."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(resources.files("gavotte.report").joinpath("page.html.jinja").read_text("utf-8"))
 
 
 def _check(placement: Placement, network: Network) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
 import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import History, Ints
 from gavotte.formats.network import Network
+from gavotte.formats.parts.times import utc
 from gavotte.terms.norm import TOLERANCE
 
 WIDE = 0.8
@@ -103,8 +103,3 @@ def over_time(network: Network, history: History) -> list[Snapshot]:
             )
         )
     return rows
-
-
-def utc(time_s: float) -> str:
-    """Return a Unix time in seconds as a date and time in UTC, such as `2026-01-31 12:00:00 UTC`."""
-    return datetime.fromtimestamp(time_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,6 +1,6 @@
-"""Answer over HTTP what schedulers and people ask about a Network: Topograph's API, a scheduler extender, a page.
+"""Answer over HTTP what people and schedulers ask: live pages of a store, Topograph's API, a scheduler extender.
 
-Input: the files of a Network, and of a Placement with its Apps. They are read again when they change.
+Input: a store, and the files of a Network and of a Placement with its Apps. All are read again when they change.
 """
 
 from gavotte.serve.question import ServeQuestion

@@ -18,6 +18,12 @@ COOKIE = "gavotte-token"
 SERVICES = ("/healthz", "/metrics", "/v1/", "/scheduler/")
 """Paths for programs, which cannot give a token. On loopback anyone on this machine may ask there."""
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a page may load: only what is served here. Pictures of matrices are part of their pages."""
+
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -69,6 +75,7 @@ class Access:
             answer.headers.setdefault("X-Content-Type-Options", "nosniff")
             answer.headers.setdefault("X-Frame-Options", "DENY")
             answer.headers.setdefault("Referrer-Policy", "no-referrer")
+            answer.headers.setdefault("Content-Security-Policy", POLICY)
             if refused is None and request.query.get("token"):
                 answer.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict")
             return answer

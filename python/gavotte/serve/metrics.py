@@ -9,18 +9,26 @@ from gavotte.formats.network import Network
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
-def metrics(network: Network, modified_s: float, requests: Mapping[tuple[str, int], int]) -> str:
+def metrics(network: Network | None, modified_s: float, requests: Mapping[tuple[str, int], int]) -> str:
     """Return the metrics.
 
     Args:
-        network: the Network.
+        network: the Network; None = none is served.
         modified_s: Unix time at which its file was written.
         requests: number of requests by path and status.
     """
     return "".join(f"{line}\n" for line in _lines(network, modified_s, requests))
 
 
-def _lines(network: Network, modified_s: float, requests: Mapping[tuple[str, int], int]) -> Iterator[str]:
+def _lines(network: Network | None, modified_s: float, requests: Mapping[tuple[str, int], int]) -> Iterator[str]:
+    if network is not None:
+        yield from _of_network(network, modified_s)
+    yield from _head("gavotte_http_requests_total", "Answered requests.", "counter")
+    for (path, status), count in sorted(requests.items()):
+        yield f'gavotte_http_requests_total{{path="{path.translate(_ESCAPED)}",status="{status}"}} {count}'
+
+
+def _of_network(network: Network, modified_s: float) -> Iterator[str]:
     yield from _head("gavotte_network_hosts", "Hosts of the served Network.")
     yield f"gavotte_network_hosts {len(network.hosts)}"
     yield from _head("gavotte_network_modified_timestamp_seconds", "When the file of the served Network was written.")
@@ -36,9 +44,6 @@ def _lines(network: Network, modified_s: float, requests: Mapping[tuple[str, int
         for way, rate_bps in (("up", group.up_bps), ("down", group.down_bps)):
             if rate_bps:
                 yield f'gavotte_group_bytes_per_second{{group="{name}",way="{way}"}} {rate_bps / 8:.6g}'
-    yield from _head("gavotte_http_requests_total", "Answered requests.", "counter")
-    for (path, status), count in sorted(requests.items()):
-        yield f'gavotte_http_requests_total{{path="{path.translate(_ESCAPED)}",status="{status}"}} {count}'
 
 
 def _head(name: str, text: str, kind: str = "gauge") -> tuple[str, str]:

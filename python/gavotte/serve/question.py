@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import re
+import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +27,7 @@ class ServeQuestion:
     """What to serve, and who may ask.
 
     Attributes:
-        network: file of the Network.
+        network: file of the Network; None = only a store is served.
         placement: file of a Placement that schedulers are to follow; None = none.
         apps: files of the Placement's Apps, whose bytes say which other host is next best.
         address: address to listen at. Other ones than loopback need TLS and a password.
@@ -33,9 +37,11 @@ class ServeQuestion:
         password_file: file with the password that clients must give by HTTP's basic authentication.
         label_nodes: whether to keep the labels of a Kubernetes cluster's nodes current.
         context: the cluster's context in the kubeconfig; empty = the current one, or the cluster of this process's pod.
+        store: file or URL of a store to show; empty = the user's own one, None = no store.
+        token_file: file that keeps the token of the printed address; None = each start has a new token.
     """
 
-    network: Path
+    network: Path | None = None
     placement: Path | None = None
     apps: Sequence[Path] = ()
     address: str = LOOPBACK
@@ -45,6 +51,8 @@ class ServeQuestion:
     password_file: Path | None = None
     label_nodes: bool = False
     context: str = ""
+    store: str | None = None
+    token_file: Path | None = None
 
     @property
     def is_local(self) -> bool:
@@ -61,6 +69,10 @@ class ServeQuestion:
             ipaddress.ip_address(self.address)
         except ValueError:
             raise GavotteError(f"`{self.address}` is not an address", hint=f"use one such as {LOOPBACK}") from None
+        if self.network is None and self.store is None:
+            raise GavotteError("there is nothing to serve", hint="name a Network, a store or both")
+        if self.network is None and (self.label_nodes or self.placement is not None):
+            raise GavotteError("schedulers and labels follow a Network", hint="name the Network")
         if not 0 <= self.port <= 65535:
             raise GavotteError(f"{self.port} is not a port", hint="use 0 to 65535")
         if (self.certificate is None) != (self.key is None):
@@ -74,6 +86,31 @@ class ServeQuestion:
             raise GavotteError("a context is only used to label nodes", hint="add --label-nodes")
         if self.apps and self.placement is None:
             raise GavotteError("applications are only used with a Placement", hint="name the Placement")
+
+    def token(self) -> str:
+        """Return the token of the printed address: that of its file, which is written if it is missing, or a new one.
+
+        Raises:
+            GavotteError: when others can read the file, it has no token, or it cannot be written.
+        """
+        new = secrets.token_urlsafe(24)
+        if self.token_file is None:
+            return new
+        try:
+            with suppress(FileExistsError):
+                file = os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(file, "w", encoding="utf-8") as opened:
+                    opened.write(f"{new}\n")
+            others = self.token_file.stat().st_mode & 0o077
+            token = self.token_file.read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "is not text"
+            raise GavotteError(f"{self.token_file}: {reason}", hint="name a file of your own") from None
+        if others:
+            raise GavotteError(f"{self.token_file}: others can use it", hint=f"chmod 600 {self.token_file}")
+        if not re.fullmatch(r"[A-Za-z0-9_-]{24,200}", token):
+            raise GavotteError(f"{self.token_file}: has no token", hint="remove it, and a new one is written")
+        return token
 
     def password(self) -> str:
         """Return the password; empty = none is needed.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ class ServeSession:
         ready: called with the address to open once the server listens.
         complain: called with a warning.
         note: called with a line about what has changed.
-        token: the secret in that address; empty = a new one.
+        token: the secret in that address; empty = the question's.
     """
 
     ready: Callable[[str], None]
@@ -50,11 +49,11 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
         GavotteError: when a file cannot be read, or the address cannot be used.
     """
     question.check()
-    service = Service(question, session.complain)
-    access = Access(session.token or secrets.token_urlsafe(24), question.password(), question.is_local)
+    access = Access(session.token or question.token(), question.password(), question.is_local)
     tls = _tls(question)
     # A second service at the same port ends before it changes any label.
     with (
+        Service(question, session.complain) as service,
         _Server(service.application(access), question, tls, session.complain) as port,
         _labelling(question, service, session),
     ):
@@ -70,7 +69,7 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
 @contextmanager
 def _labelling(question: ServeQuestion, service: Service, session: ServeSession) -> Iterator[None]:
     """Keep nodes' labels in a thread of its own, if that is asked for."""
-    if not question.label_nodes:
+    if not question.label_nodes or service.network is None:
         yield
         return
     from gavotte.campaign.drivers.cluster import connected

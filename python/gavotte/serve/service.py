@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from gavotte.export import export_network
 from gavotte.extras import needs
-from gavotte.formats.app import read_app
+from gavotte.formats.app import App, read_app
 from gavotte.formats.network import read_network
-from gavotte.formats.placement import read_placement
-from gavotte.report import report
+from gavotte.formats.placement import Placement, read_placement
 from gavotte.serve.access import Access
 from gavotte.serve.current import Current
 from gavotte.serve.metrics import metrics
+from gavotte.serve.pages.site import Site
 from gavotte.serve.question import ServeQuestion
 from gavotte.serve.scheduling import Extender, Scores
 from gavotte.serve.topograph import Topograph
@@ -28,11 +28,12 @@ with needs("serve"):
 MOST_BODY_BYTES = 64 << 20
 """Largest request: a scheduler that caches no nodes sends 5,000 of them whole."""
 
-HTML = "text/html"
+if TYPE_CHECKING:
+    from gavotte.serve.pages.catalogue import Catalogue
 
 
 class Service:
-    """All answers.
+    """All answers. Use it in `with`, which closes the store.
 
     Args:
         question: what to serve.
@@ -44,8 +45,11 @@ class Service:
 
     def __init__(self, question: ServeQuestion, complain: Callable[[str], None]) -> None:
         self.question = question
-        self.network = Current(question.network, read_network, complain)
-        export_network(self.network.get(), "topograph")
+        self._open = ExitStack()
+        self.network = None
+        if question.network is not None:
+            self.network = Current(question.network, read_network, complain)
+            export_network(self.network.get(), "topograph")
         self.requests: Counter[tuple[str, int]] = Counter()
         self._placement = None
         if question.placement is not None:
@@ -53,11 +57,28 @@ class Service:
             self._apps = [Current(path, read_app, complain) for path in question.apps]
             self._scores: tuple[tuple[object, ...], Scores] | None = None
             self.scores()
-        self._page: tuple[tuple[int, ...], str] | None = None
+        self._catalogue = self._opened()
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def _opened(self) -> Catalogue | None:
+        """Return what the store has; None without one."""
+        if self.question.store is None:
+            return None
+        # The store's libraries are an extra of their own.
+        from gavotte.serve.pages.catalogue import Catalogue
+        from gavotte.store import open_store
+
+        return Catalogue(self._open.enter_context(open_store(self.question.store or None, create=False)))
 
     def scores(self) -> Scores:
         """Return the scores of the newest files."""
         assert self._placement is not None
+        assert self.network is not None
         network, placement = self.network.get(), self._placement.get()
         apps = [app.get() for app in self._apps]
         parts = (network, placement, *apps)
@@ -65,15 +86,10 @@ class Service:
             self._scores = parts, Scores(network, placement, apps)
         return self._scores[1]
 
-    def page(self) -> str:
-        """Return the page of the Network, drawn again when its file has changed."""
-        network, mark = self.network.get(), self.network.mark
-        if self._page is None or self._page[0] != mark:
-            with tempfile.TemporaryDirectory(prefix="gavotte-serve-") as folder:
-                path = Path(folder) / "page.html"
-                report(path, network)
-                self._page = mark, path.read_text("utf-8")
-        return self._page[1]
+    def _placed(self) -> tuple[Placement, list[App]]:
+        """Return the newest Placement and its Apps."""
+        assert self._placement is not None
+        return self._placement.get(), [app.get() for app in self._apps]
 
     def application(self, access: Access) -> web.Application:
         """Return the routes, behind what checks and counts each request."""
@@ -95,26 +111,25 @@ class Service:
         application = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[count, access.middleware()])
         application.add_routes(
             [
-                web.get("/", self._show),
-                web.get("/api/network", self._tell),
                 web.get("/healthz", _healthy),
                 web.get("/metrics", self._measure),
-                *Topograph(self.network.get).routes(),
+                *Site(self._catalogue, self.network, self._placed if self._placement else None).routes(),
             ]
         )
+        if self.network is not None:
+            application.add_routes([web.get("/api/network", self._tell), *Topograph(self.network.get).routes()])
         if self._placement is not None:
             application.add_routes(Extender(self.scores).routes())
         return application
 
-    async def _show(self, _: web.Request) -> web.Response:
-        return web.Response(text=await asyncio.to_thread(self.page), content_type=HTML)
-
     async def _tell(self, _: web.Request) -> web.Response:
+        assert self.network is not None
         text = await asyncio.to_thread(self.network.get().model_dump_json, exclude_none=True)
         return web.Response(text=text, content_type="application/json")
 
     async def _measure(self, _: web.Request) -> web.Response:
-        text = metrics(self.network.get(), self.network.modified_s, self.requests)
+        network = None if self.network is None else self.network.get()
+        text = metrics(network, 0.0 if self.network is None else self.network.modified_s, self.requests)
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 

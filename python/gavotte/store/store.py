@@ -20,7 +20,7 @@ from gavotte.formats.parts.names import Label as Name
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.parts.transfer import Transfer, TransferQueue
 from gavotte.formats.record import Record
-from gavotte.store import apps, samples, series, transfers
+from gavotte.store import apps, changes, samples, series, transfers
 from gavotte.store.apps import StoredApp
 from gavotte.store.engine import CONNECT_S, WAIT_S, WRITES, open_engine
 from gavotte.store.errors import StoreError
@@ -328,6 +328,11 @@ class Store:
         """Return the bytes of the trace of a job's run; None = the store has none."""
         with self._reading() as connection:
             return apps.find_trace(connection, job)
+
+    def mark(self) -> str:
+        """Return a text that changes whenever something is added, or a transfer goes on."""
+        with self._reading() as connection:
+            return changes.mark(connection)
 
     def queue(self) -> TransferQueue:
         """Return the queue of a transfer controller, kept in this store and usable while the store is open."""

@@ -1,0 +1,83 @@
+"""The pages in a real Chromium: wide and narrow, light and dark, by keyboard alone, live, and large."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.served import serving
+from tests.serve.stored import event, filled
+from tests.serve.test_pages import PAGES
+
+from gavotte.store import open_store
+
+CHROMIUM, PYTHON = shutil.which("chromium"), os.environ.get("GAVOTTE_BROWSER")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.rare,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not (CHROMIUM and PYTHON), reason="needs `make test-browser`"),
+]
+CHILD = Path(__file__).with_name("browser_child.py")
+
+
+@contextmanager
+def child(address: str, folder: Path) -> Iterator[tuple[Iterator[dict[str, Any]], Callable[[], None]]]:
+    """Run a browser on all pages. Yields what it finds in each step, and a function that tells it to go on."""
+    command = [str(PYTHON), str(CHILD), str(CHROMIUM), address, str(folder), *PAGES]
+    own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own) as process:
+        assert process.stdout is not None
+        to_child = process.stdin
+        assert to_child is not None
+
+        def go_on() -> None:
+            print(file=to_child, flush=True)
+
+        try:
+            yield map(json.loads, process.stdout), go_on
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("hosts", "events"), [(12, 60), (200, 10_000)])
+def test_people_can_read_and_use_every_page(tmp_path: Path, hosts: int, events: int) -> None:
+    folder = Path(os.environ.get("GAVOTTE_SCREENSHOTS") or tmp_path)
+    filled(tmp_path / "s.sqlite3", hosts=hosts, snapshots=30 if hosts < 100 else 10, events=events)
+    words = ["--store", "s.sqlite3", "--token-file", "token"]
+    with serving(tmp_path, *words, has_network=False) as server, child(server.address, folder) as (steps, go_on):
+        for _ in range(4 * len(PAGES)):
+            look = next(steps)
+            assert look["cut_off"] <= 0, look
+            assert look["faults"] == look["messages"] == [], look
+        keyboard = next(steps)
+        assert all(outline == "solid" for _, _, outline in keyboard["seen"]), keyboard
+        assert keyboard["heading"] == "vm000 to vm002"
+        assert next(steps)["step"] == "ready"
+        with open_store(tmp_path / "s.sqlite3") as store:
+            newest = event(0, time.time() + 60, ["vm001"])
+            store.add_records([newest.model_copy(update={"labels": newest.labels | {"text": "the newest event"}})])
+        assert next(steps)["open"]
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait(20)
+        go_on()
+        alone = next(steps)
+        assert alone["state"] == "not live: the server does not answer"
+        with serving(tmp_path, *words, "--port", server.base.rpartition(":")[2], has_network=False) as other:
+            assert other.address == server.address
+            go_on()
+            assert next(steps)["rows"] == alone["rows"]
+            assert next(steps)["answers"] == ["refused", "refused"]
+            for each in steps:
+                print(f"{hosts} hosts, {events} events: {json.dumps(each)}")
+                assert each["page_bytes"] < 5_000_000
