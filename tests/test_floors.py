@@ -25,6 +25,7 @@ ROOMS = {
     "mpi",
     "profile",
     "place",
+    "plot",
     "run",
     "report",
     "simulate",
@@ -39,7 +40,7 @@ FLOORS = [
     {"terms"},
     {"agents", "_core"},
     ROOMS,
-    {"demo", "launch", "serve", "watch"},
+    {"aio", "demo", "launch", "serve", "watch"},
     {"cli"},
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
@@ -96,7 +97,7 @@ def test_rooms_return_warnings_and_never_write_them(path: Path) -> None:
 
     Agents log what is of use only while a run waits for them, and formats log a rate that is probably a mistake.
     """
-    if room(path) not in ROOMS | {"demo", "launch", "serve", "watch"} or path.name in {"keeper.py", "warden.py"}:
+    if room(path) not in ROOMS | {"aio", "demo", "launch", "serve", "watch"} or path.name in {"keeper.py", "warden.py"}:
         return
     tree = ast.parse(path.read_text())
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]

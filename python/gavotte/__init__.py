@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from inspect import Signature
 
     from gavotte import (
+        aio,
         collective,
         guarantee,
         hosts,
         lab,
         mapping,
         mpi,
+        plot,
         store,
         transfer,
     )
@@ -73,6 +75,7 @@ __all__ = [
     "Placement",
     "Record",
     "Topology",
+    "aio",
     "broadcast",
     "collective",
     "compare",
@@ -87,6 +90,7 @@ __all__ = [
     "model",
     "mpi",
     "place",
+    "plot",
     "profile",
     "read_app",
     "read_campaign",

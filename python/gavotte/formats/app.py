@@ -11,7 +11,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import Self
 
 from gavotte.errors import FormatError
-from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
+from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, validate, write_text
 from gavotte.formats.parts.app_transfers import Transfer as Transfer
 from gavotte.formats.parts.app_transfers import (
     TransferColumns,
@@ -25,8 +25,10 @@ from gavotte.formats.parts.names import Amount, HostName, Key, Label, check_know
 from gavotte.tables import Tabular, html_matrix, square
 
 if TYPE_CHECKING:
+    import networkx as nx
     import numpy as np
     import numpy.typing as npt
+    import pandas as pd
 
 FORMAT = "gavotte/app/1"
 
@@ -263,6 +265,62 @@ class App(Written, Tabular):
     def total_bytes(self) -> int:
         """Sum of the bytes of all transfers."""
         return sum(self.sizes_bytes)
+
+    @classmethod
+    def from_numpy(cls, name: str, sizes: npt.ArrayLike, tasks: Sequence[str] | None = None) -> App:
+        """Return the App of (T, T) bytes between tasks, row = source.
+
+        Args:
+            name: name of the application.
+            sizes: bytes, one transfer for each pair with any.
+            tasks: names of the tasks; None = t0, t1 and so on.
+
+        Raises:
+            GavotteError: naming the field.
+        """
+        from gavotte.formats.parts.convert import MATRIX, app_of_matrix
+
+        return validate(App, {"format": FORMAT} | app_of_matrix(name, sizes, tasks), MATRIX)
+
+    @classmethod
+    def from_frame(cls, name: str, frame: pd.DataFrame) -> App:
+        """Return the App of a table with the columns source, target, bytes and, if any has them, phase and messages.
+
+        Raises:
+            GavotteError: naming the column.
+        """
+        from gavotte.formats.parts.convert import ROWS, app_of_rows, rows_of
+
+        return validate(App, {"format": FORMAT} | app_of_rows(name, rows_of(frame)), ROWS)
+
+    @classmethod
+    def from_networkx(cls, name: str, graph: nx.DiGraph) -> App:
+        """Return the App of a graph: tasks are nodes, transfers are edges with `bytes` and, if any, `phase`.
+
+        Attributes of nodes are the fields of a Task.
+
+        Raises:
+            GavotteError: naming the field, or for a graph without directions.
+        """
+        from gavotte.formats.parts.convert import GRAPH, app_of_graph
+
+        return validate(App, {"format": FORMAT} | app_of_graph(name, graph), GRAPH)
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Return tasks as nodes, and transfers as edges with `bytes` and `phase`.
+
+        Raises:
+            UnsupportedError: without networkx.
+        """
+        from gavotte.formats.parts.convert import graph_of
+
+        ends = {"source", "target"}
+        return graph_of(
+            ((task.name, task.model_dump(exclude={"name"}, exclude_defaults=True)) for task in self.task),
+            ((each.source, each.target, each.model_dump(exclude=ends, exclude_none=True)) for each in self.transfer),
+            several=True,
+            name=self.name,
+        )
 
     def to_numpy(self) -> npt.NDArray[np.int64]:
         """Return the (T, T) bytes of all phases in the order of `task`, row = source."""

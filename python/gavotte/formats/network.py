@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from gavotte.errors import GavotteError
-from gavotte.formats.files.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
+from gavotte.formats.files.reading import Emitted, check_ending, parse_json, problem, read_noun, validate, write_text
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import (
     MOST_HOSTS,
@@ -34,8 +34,10 @@ from gavotte.formats.parts.names import (
 from gavotte.tables import Tabular, html_rows, matrix
 
 if TYPE_CHECKING:
+    import networkx as nx
     import numpy as np
     import numpy.typing as npt
+    import pandas as pd
 
 FORMAT = "gavotte/network/1"
 
@@ -437,6 +439,76 @@ class Network(Emitted, Tabular):
             if (members := [name for name in group.members if name in names])
         ]
         return self.model_copy(update=changes)
+
+    @classmethod
+    def from_numpy(
+        cls,
+        names: Sequence[str],
+        rate_bps: npt.ArrayLike,
+        latency_s: npt.ArrayLike | None = None,
+        *,
+        sharing: Sharing = "pipe",
+    ) -> Network:
+        """Return the Network of (N, N) rates of pairs in bit/s and, if known, latencies in seconds, row = source.
+
+        Args:
+            names: the hosts.
+            rate_bps: TCP goodput of each pair; NaN = unknown. The diagonal does not count.
+            latency_s: round trips without load; NaN = unknown.
+            sharing: what transfers share: `pipe` = nothing, each pair has a path of its own.
+
+        Raises:
+            GavotteError: naming the field.
+        """
+        from gavotte.formats.parts.convert import MATRIX, network_of_matrices
+
+        content = network_of_matrices(names, rate_bps, latency_s, sharing)
+        return validate(Network, {"format": FORMAT} | content, MATRIX)
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, *, sharing: Sharing = "pipe") -> Network:
+        """Return the Network of a table with the columns source, target, rate_bps and, if known, latency_s.
+
+        Raises:
+            GavotteError: naming the column.
+        """
+        from gavotte.formats.parts.convert import ROWS, network_of_rows, rows_of
+
+        return validate(Network, {"format": FORMAT} | network_of_rows(rows_of(frame), sharing), ROWS)
+
+    @classmethod
+    def from_networkx(cls, graph: nx.Graph) -> Network:
+        """Return the Network of a graph: hosts are nodes, pairs are edges with `rate_bps` and, if known, `latency_s`.
+
+        Attributes of nodes are the fields of a Host. An edge without a direction counts for both. `sharing` and
+        `groups` are attributes of the graph; the default sharing is `pipe`.
+
+        Raises:
+            GavotteError: naming the field.
+        """
+        from gavotte.formats.parts.convert import GRAPH, network_of_graph
+
+        return validate(Network, {"format": FORMAT} | network_of_graph(graph), GRAPH)
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return hosts as nodes, and pairs with a known rate as edges with `rate_bps` and, if known, `latency_s`.
+
+        Raises:
+            UnsupportedError: without networkx.
+        """
+        from gavotte.formats.parts.convert import graph_of
+
+        return graph_of(
+            ((host.name, host.model_dump(exclude={"name"}, exclude_defaults=True)) for host in self.hosts),
+            (
+                (row.pop("source"), row.pop("target"), {key: value for key, value in row.items() if value is not None})
+                for row in self.to_records()
+                if row["rate_bps"] is not None
+            ),
+            several=False,
+            sharing=self.sharing,
+            groups=[group.model_dump() for group in self.groups],
+        )
 
     def to_numpy(self, key: str = "rate_bps") -> npt.NDArray[np.float64]:
         """Return one of `MATRICES` as an (N, N) array, NaN where it has None or is empty."""
