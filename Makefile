@@ -70,7 +70,7 @@ test-programs: setup ## Tests with Open vSwitch, Prometheus, Chromium, cron and 
 		command -v cron >/dev/null || \
 		apt-get install -q -y --no-install-recommends openvswitch-switch prometheus chromium cron
 	$(PYTHON) -m pytest -q tests/campaign/test_traffic_in_lab.py tests/campaign/test_sharing_results.py tests/campaign/test_schedules.py \
-		tests/report/test_narrow.py
+		tests/report/test_narrow.py tests/serve/test_prometheus.py
 	@command -v mvn >/dev/null || apt-get install -q -y --no-install-recommends maven default-jdk-headless
 	tools/opensearch $(PYTHON) -m pytest -q tests/campaign/test_opensearch.py
 

@@ -31,7 +31,7 @@ def test_the_page_needs_the_token_and_services_do_not(tmp_path: Path) -> None:
         assert served.ask("/healthz").text == "OK\n"
         metrics = served.ask("/metrics").text
         assert "gavotte_network_hosts 5\n" in metrics
-        assert 'gavotte_group_bytes_per_second{group="rack-0",way="up"} 1.25e+08\n' in metrics
+        assert 'gavotte_group_bytes_per_second{group="rack-0",way="up"} 125000000\n' in metrics
         assert 'gavotte_http_requests_total{path="/",status="401"} 2\n' in metrics
         assert served.ask("/scheduler/prioritize", {}).status == 404  # without a Placement
 

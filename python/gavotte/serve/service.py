@@ -127,9 +127,12 @@ class Service:
         text = await asyncio.to_thread(self.network.get().model_dump_json, exclude_none=True)
         return web.Response(text=text, content_type="application/json")
 
+    def _metrics(self) -> str:
+        network, modified_s = (None, 0.0) if self.network is None else (self.network.get(), self.network.modified_s)
+        return metrics(network, modified_s, self.requests, self._catalogue)
+
     async def _measure(self, _: web.Request) -> web.Response:
-        network = None if self.network is None else self.network.get()
-        text = metrics(network, 0.0 if self.network is None else self.network.modified_s, self.requests)
+        text = await asyncio.to_thread(self._metrics)
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 

@@ -93,7 +93,7 @@ def graph_of(nodes: Nodes, edges: Edges, *, several: bool, **attributes: object)
 
 
 def network_of_graph(graph: nx.DiGraph) -> Content:
-    """Return the content of a Network from hosts as nodes, and pairs as edges with `rate_bps` and, if known, latency."""
+    """Return the content of a Network from hosts as nodes, and pairs as edges with `rate_bps` and perhaps latency."""
     names = [str(node) for node in graph.nodes]
     at = {node: place for place, node in enumerate(graph.nodes)}
     rates, latencies = np.full((2, len(names), len(names)), np.nan)
