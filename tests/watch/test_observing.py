@@ -23,6 +23,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.network import read_network, write_network
 from gavotte.model import model
+from gavotte.store import open_store
 from gavotte.watch import Event, Operation, Tail, TreeWatch, Watcher, follow
 from gavotte.watch.detect import Edge
 from gavotte.watch.observing import LEARN, MOST_OPEN
@@ -276,6 +277,24 @@ def test_the_command_follows_operations_alone(tmp_path: Path) -> None:
     assert low is not None
     assert lower == pytest.approx(low / 4, rel=0.1)
     assert CliRunner().invoke(app, ["watch", str(source)]).exit_code == 2
+
+
+def test_a_store_keeps_events(tmp_path: Path) -> None:
+    source, times, kept = tmp_path / "n.json", tmp_path / "t.jsonl", tmp_path / "s.sqlite3"
+    write_network(source, model(history(8e6 / truth(6, np.random.default_rng(0))[None])))
+    times.write_text(lines(operations(20, 14) + operations(20, 15, slow={("h2", "h5"): 4.0})))
+    words = ["watch", str(source), "--observations", str(times), "--count", "40"]
+    run = CliRunner().invoke(app, [*words, "--store", str(kept)])
+    assert run.exit_code == 0, run.output
+    with open_store(kept, create=False) as store:
+        (record,) = store.records("watch")
+    assert record.labels["text"] == run.stdout.strip()
+    assert record.labels["event"] == "moved"
+    assert record.labels["hosts"] == "h2,h5"
+    assert record.value == 1
+    wrong = CliRunner().invoke(app, [*words, "--store", str(source)])
+    assert wrong.exit_code == 1
+    assert "n.json" in str(wrong.exception)
 
 
 @pytest.mark.slow

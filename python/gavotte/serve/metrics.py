@@ -74,15 +74,16 @@ def _of_networks(stored: Catalogue) -> Iterator[str]:
         if each.rate_bps is not None:
             yield _row("gavotte_measured_pair_bytes_per_second", {"network": each.name}, each.rate_bps / 8)
     yield from _head("gavotte_watch_events_total", "Events that watches have kept.", "counter")
-    for event, count in sorted(Counter(each.event for each in stored.events()).items()):
-        yield _row("gavotte_watch_events_total", {"event": event}, count)
+    yield f"gavotte_watch_events_total {stored.events_kept()}"
+    yield from _head("gavotte_watch_event_timestamp_seconds", "When a watch last saw an event of a kind.")
+    newest = {each.event: each.time_s for each in reversed(stored.events())}
+    for event, time_s in sorted(newest.items()):
+        yield _row("gavotte_watch_event_timestamp_seconds", {"event": event}, time_s)
 
 
 def _of_jobs(stored: Catalogue) -> Iterator[str]:
     # Without their commands: any user of this machine may read metrics, and commands may have secrets.
     jobs = stored.jobs()
-    yield from _head("gavotte_job_runs_total", "Runs of a job.", "counter")
-    yield from (_row("gavotte_job_runs_total", {"job_key": each.job}, len(each.runs)) for each in jobs)
     yield from _head("gavotte_job_started_timestamp_seconds", "When a job's last run began.")
     for each in jobs:
         yield _row("gavotte_job_started_timestamp_seconds", {"job_key": each.job}, each.runs[-1].time_s)

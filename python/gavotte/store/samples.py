@@ -108,6 +108,10 @@ def query(
     """
     column = tables.records.c
     wanted = _within(select(column.kind, column.metric, column.value, column.time_s, column.labels), kind, metric, span)
+    for key, each in labels.items():
+        if not isinstance(each, int | float) or isinstance(each, bool):
+            # Labels are stored as `json.dumps` writes them. Numbers are not looked for: 1 and 1.0 are equal.
+            wanted = wanted.where(column.labels.contains(f"{json.dumps(key)}: {json.dumps(each)}", autoescape=True))
     records: list[Record] = []
     for kind_, metric_, value, time_s, content in connection.execute(
         wanted.order_by(column.time_s.desc(), column.id.desc())

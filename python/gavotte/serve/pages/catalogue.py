@@ -37,6 +37,8 @@ MOST_VALUES = 20_000
 """Newest values of a kind that are shown."""
 MOST_RUNS = 200
 """Newest runs of a job that are shown."""
+MOST_LAUNCHES = 5000
+"""Newest runs of all jobs that are shown: 50,000 take five seconds to read."""
 MOST_EVENTS = 10_000
 """Newest events that are shown."""
 OWN_PAGES = (LAUNCH, WATCH)
@@ -57,6 +59,13 @@ class Catalogue:
     def mark(self) -> str:
         """Return a text that changes whenever the store does."""
         return self._store.mark()
+
+    def rooms(self) -> set[str]:
+        """Return what the store has any of: `jobs`, `events`, `transfers` and `measurements`."""
+        kinds = {each.kind for each in self._store.kinds()}
+        rooms = {room for room, kind in (("jobs", LAUNCH), ("events", WATCH)) if kind in kinds}
+        rooms |= {"measurements"} if kinds.difference(OWN_PAGES) else set()
+        return rooms | ({"transfers"} if self._store.queue().all() else set())
 
     def networks(self) -> list[NetworkRow]:
         """Return all networks, the newest first."""
@@ -109,9 +118,9 @@ class Catalogue:
         )
 
     def jobs(self) -> list[JobRow]:
-        """Return all jobs, the one that ran last first."""
+        """Return the jobs of the newest runs, the one that ran last first."""
         runs: dict[str, list[Record]] = defaultdict(list)
-        for record in self._store.records(LAUNCH, metric=WALL_S):
+        for record in self._store.records(LAUNCH, metric=WALL_S, span=Span(last=MOST_LAUNCHES)):
             runs[str(record.labels.get("job", ""))].append(record)
         return sorted((_job(key, each) for key, each in runs.items()), key=lambda job: -job.runs[-1].time_s)
 
@@ -121,7 +130,7 @@ class Catalogue:
         Raises:
             GavotteError: when the store has no run of it.
         """
-        records = self._store.records(LAUNCH, metric=WALL_S, labels={"job": key})
+        records = self._store.records(LAUNCH, metric=WALL_S, labels={"job": key}, span=Span(last=MOST_RUNS))
         if not records:
             raise GavotteError(f"no run of job `{key[:60]}` is stored")
         return _job(key, records)
@@ -139,6 +148,10 @@ class Catalogue:
         """Return what watches have seen, the newest first."""
         records = self._store.records(WATCH, metric=PAIRS, span=Span(last=most))
         return [_event(record) for record in reversed(records)]
+
+    def events_kept(self) -> int:
+        """Return the number of events that watches have kept."""
+        return next((each.records for each in self._store.kinds() if each.kind == WATCH), 0)
 
     def kinds(self) -> list[KindRow]:
         """Return the kinds of measured values but those with pages of their own."""

@@ -145,13 +145,11 @@ class Site:
         if stored is None:
             return {}
         served = {} if self._network is None else {"/network": "Served network"}
-        pages = (
-            ("/jobs", "Jobs", stored.jobs),
-            ("/events", "Events", lambda: stored.events(1)),
-            ("/transfers", "Transfers", stored.transfers),
-            ("/measurements", "Measurements", stored.kinds),
-        )
-        return {"/": "Networks"} | served | {path: title for path, title, all_of in pages if all_of()}
+        rooms = stored.rooms()
+        pages = {
+            f"/{room}": room.capitalize() for room in ("jobs", "events", "transfers", "measurements") if room in rooms
+        }
+        return {"/": "Networks"} | served | pages
 
     def _file_page(self, request: web.Request) -> str:
         assert self._network is not None
