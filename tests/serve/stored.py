@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from gavotte.formats.app import App
 from gavotte.formats.history import History
 from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.formats.parts.transfer import Transfer
 from gavotte.formats.record import LAUNCH, PAIRS, WALL_S, WATCH, Record
-from gavotte.store import Store, open_store
+from gavotte.store import Store, StoredApp, open_store
 
 COMMAND = "mpirun -np 16 ./lmp -in <b>melt</b> & exit"
 """A job whose command line has markup in it."""
@@ -48,6 +49,8 @@ def filled(path: Path, *, hosts: int = 12, snapshots: int = 30, events: int = 3,
         store.add_records(
             Record(kind="night", metric="goodput_bps", value=9e8 + 1e6 * k, time_s=now_s - 60 * k) for k in range(40)
         )
+        ring = np.roll(np.diag(np.full(16, 10**7)), 1, axis=1)
+        store.keep_app(StoredApp("0a1b", App.from_numpy("melt", ring), COMMAND, now_s))
         _queue(store, names, now_s)
     return names
 

@@ -61,6 +61,12 @@ def test_each_page_shows_what_is_stored(served: Served, path: str, words: str) -
     assert served.ask(path).status == 401  # without the token
 
 
+def test_a_job_shows_who_sends_how_much(served: Served) -> None:
+    page = served.ask("/jobs/0a1b", headers=own(served)).text
+    assert "160 MB between 16 ranks" in page
+    assert 'aria-label="Bytes between ranks"' in page
+
+
 def test_markup_in_names_is_text(served: Served) -> None:
     pages = "".join(served.ask(path, headers=own(served)).text for path in ("/jobs", "/jobs/0a1b", "/transfers"))
     assert "&lt;b&gt;melt&lt;/b&gt; &amp; exit" in pages

@@ -202,7 +202,7 @@ def contents(
         "verdicts": VERDICTS,
         "rates": _rates(part, past, word, doubtful & (word != unknown), tables) if network.rate_bps else None,
         "snapshots": [] if past is None else over_time(part, past),
-        "traffic": [] if outcomes else [(app, _traffic(app)) for app in apps],
+        "traffic": [] if outcomes else [(app, traffic_grid(app)) for app in apps],
         "sections": sections,
         "scale_s": scale_s,
         "longest_s": max(
@@ -323,7 +323,7 @@ def _rates(network: Network, history: History | None, word: Ints, doubtful: Bool
     return grid(network.names, rates / scale, unit, layers=layers, doubtful=doubtful)
 
 
-def _traffic(app: App) -> Grid | None:
+def traffic_grid(app: App) -> Grid | None:
     """Draw the bytes between each pair of tasks. Return None if there are more than `TASKS` tasks."""
     if len(app.task) > TASKS:
         return None

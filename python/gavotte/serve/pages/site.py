@@ -17,7 +17,7 @@ from gavotte.formats.parts.rates import common_unit, format_bytes, format_rate
 from gavotte.formats.parts.times import utc
 from gavotte.model import model
 from gavotte.report import Outcome
-from gavotte.report.page import contents, environment
+from gavotte.report.page import contents, environment, traffic_grid
 from gavotte.serve.pages.curves import Curve, Line, curve
 from gavotte.serve.pages.openapi import Operation, openapi
 from gavotte.serve.pages.shown import (
@@ -204,7 +204,11 @@ class Site:
 
     def _job_page(self, stored: Catalogue, request: web.Request) -> str:
         job = stored.job(request.match_info["job"])
-        return self._render(request, "job", title="Job", job=job, runs_curve=_runs(job), app=stored.app(job.job))
+        app = stored.app(job.job)
+        grid = None if app is None else traffic_grid(app)
+        return self._render(
+            request, "job", title="Job", job=job, runs_curve=_runs(job), app=app, grid=grid, pair_page=""
+        )
 
     def _events_page(self, stored: Catalogue, request: web.Request) -> str:
         return self._render(request, "events", title="Events", events=stored.events(SHOWN_EVENTS), most=SHOWN_EVENTS)
