@@ -8,8 +8,11 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.serve.served import Served, racks, serving
 from tests.serve.stored import COMMAND, RUNS, event, filled, run
 from tests.shell import gavotte, one_line_of_error
@@ -102,6 +105,23 @@ def test_what_is_not_stored_is_said(served: Served) -> None:
         answer = served.ask(f"/api{path}", headers=own(served))
         assert answer.status in (404, 200 if "at=" in path else 404)
     assert served.ask("/jobs", {}, headers=own(served)).status == 405  # nothing can be changed
+
+
+@given(st.sampled_from(sorted(PAGES)), st.text(max_size=40), st.text(max_size=40))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_odd_names_and_times_are_not_here(served: Served, path: str, name: str, value: str) -> None:
+    odd = quote(name, safe="", errors="replace")
+    query = urlencode({"at": value, "source": name, "target": value}, errors="replace")
+    asked = f"{path.partition('?')[0].replace('cloud', odd).replace('0a1b', odd).replace('night', odd)}?{query}"
+    assert served.ask(asked, headers=own(served)).status in (200, 404)
+    assert served.ask(f"/networks/cloud?{query}", headers=own(served)).status in (200, 404)
+
+
+@pytest.mark.parametrize("time_s", ["inf", "nan", "-1", "1e400", "1e12", ""])
+def test_a_time_that_cannot_be_is_not_here(served: Served, time_s: str) -> None:
+    page = served.ask(f"/networks/cloud?at={time_s}", headers=own(served))
+    assert page.status == 404
+    assert "is not a Unix time" in page.text
 
 
 def test_a_network_is_shown_as_it_was(served: Served) -> None:

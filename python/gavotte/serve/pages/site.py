@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -54,6 +55,9 @@ BEAT_S = 15.0
 
 SHOWN_EVENTS = 1000
 """Newest events of a page. A browser takes a second to renew ten times as many."""
+
+LAST_S = 1e11
+"""Latest time that can be asked for: the year 5138, whatever the platform's clock can hold."""
 
 MS = 1e3
 
@@ -392,6 +396,9 @@ def _seconds(seconds: float | None) -> str:
 
 def _time(text: str) -> float:
     try:
-        return float(text)
+        time_s = float(text)
     except ValueError:
-        raise GavotteError(f"`{text[:30]}` is not a Unix time") from None
+        time_s = math.nan
+    if not 0 <= time_s <= LAST_S:
+        raise GavotteError(f"`{text[:30]}` is not a Unix time")
+    return time_s
