@@ -27,6 +27,7 @@ LAUNCHING_BYTES = 10_000
 """Most bytes of mpirun's own messages to each host."""
 
 
+@pytest.mark.rare
 def test_sources_agree_on_one_run() -> None:
     with standing(MpiJob, Size(tasks=3, mbit=100, unit_bytes=200_000, sampling=10), seed=0) as job:
         _, seen = watched(job, ("pcap", "live", "pmpi"))
