@@ -116,7 +116,7 @@ def by_keyboard(page: Any, base: str) -> None:
 
 
 def watched(page: Any, base: str) -> None:
-    """A new event appears by itself, and what the reader has unfolded stays so."""
+    """A new event appears automatically, and sections that the reader has unfolded stay unfolded."""
     show(page, base, "/events")
     page.locator("details").first.evaluate("each => each.open = true")
     tell(step="ready")
@@ -151,7 +151,7 @@ def hostile(browser: Any, base: str) -> None:
 
 
 def load(page: Any, base: str, paths: list[str]) -> None:
-    """What each page weighs, how long it loads, and how long frames take while it is scrolled."""
+    """Report the size of each page, its load time, and the time of frames while it is scrolled."""
     for path in paths:
         show(page, base, path)
         took = page.evaluate(

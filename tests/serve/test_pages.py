@@ -131,7 +131,7 @@ def test_a_network_is_shown_as_it_was(served: Served) -> None:
     assert "2.5 times slower" not in page  # the host became slow later
 
 
-def test_the_description_tells_each_answer(served: Served) -> None:
+def test_the_description_has_each_answer(served: Served) -> None:
     document = served.ask("/api/openapi.json", headers=own(served)).json
     assert document["openapi"] == "3.1.0"
     schemas = document["components"]["schemas"]

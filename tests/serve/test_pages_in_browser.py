@@ -32,7 +32,7 @@ CHILD = Path(__file__).with_name("browser_child.py")
 
 @contextmanager
 def child(address: str, folder: Path) -> Iterator[tuple[Iterator[dict[str, Any]], Callable[[], None]]]:
-    """Run a browser on all pages. Yields what it finds in each step, and a function that tells it to go on."""
+    """Run a browser on all pages. Yields what it finds in each step, and a function that makes it continue."""
     command = [str(PYTHON), str(CHILD), str(CHROMIUM), address, str(folder), *PAGES]
     own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own) as process:

@@ -16,7 +16,7 @@ class _Shown:
 
     network: Path | None = option("The Network to serve; it is read again when it changes.", "N.network.json")
     store: str | None = option(
-        "The store to show: networks over time, jobs, transfers and measurements. Without --network the user's own.",
+        "The store to show: networks over time, jobs, transfers, measurements. Without --network, your own by default.",
         "URL",
     )
     placement: Path | None = option("Score nodes for Kubernetes' scheduler by this Placement.", "P.placement.json")

@@ -22,7 +22,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What a page may load: only what is served here. Pictures of matrices are part of their pages."""
+"""Content-Security-Policy: pages load files of this server only. Pictures of matrices are part of their pages."""
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 

@@ -1,4 +1,4 @@
-"""What is served in Prometheus' text format, in base units: rates of a Network, and a store's jobs and transfers."""
+"""Write rates of a Network, and jobs and transfers of a store, in Prometheus' text format and in base units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell whether anything was added to the database, or moved, without reading it all."""
+"""Detect additions to the database, and progress of transfers, without reading it all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gavotte.store import schema as tables
 
 
 def mark(connection: Connection) -> str:
-    """Return a text that changes whenever something is added, or a transfer goes on.
+    """Return a text that changes whenever something is added, or a transfer progresses.
 
     Deleted snapshots and Records change it only together with a whole series.
     """

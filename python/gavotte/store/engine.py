@@ -77,7 +77,7 @@ def _prepare_file(location: Location, *, create: bool, wait_s: float) -> None:
             if not create:
                 raise StoreError(
                     f"{location.shown}: no such store",
-                    hint="check the path, or create one with `gavotte history import`",
+                    hint="check the path; `gavotte launch` and `gavotte measure --store` create one",
                 )
             if location.default:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

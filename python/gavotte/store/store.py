@@ -330,7 +330,7 @@ class Store:
             return apps.find_trace(connection, job)
 
     def mark(self) -> str:
-        """Return a text that changes whenever something is added, or a transfer goes on."""
+        """Return a text that changes whenever something is added, or a transfer progresses."""
         with self._reading() as connection:
             return changes.mark(connection)
 

@@ -24,7 +24,7 @@ Nodes = Iterable[tuple[str, dict[str, Any]]]
 Edges = Iterable[tuple[str, str, dict[str, Any]]]
 
 GRAPH, MATRIX, ROWS = "the graph", "the matrix", "the rows"
-"""What an error names in the place of a file."""
+"""Names that an error has in the place of a file's."""
 
 
 def network_of_matrices(

@@ -1,4 +1,4 @@
-"""Read from a store what the pages show."""
+"""Read the contents of pages from a store."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OWN_PAGES = (LAUNCH, WATCH)
 
 
 class Catalogue:
-    """What a store has."""
+    """Networks, jobs, events, transfers and values of a store, as pages show them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class Catalogue:
         return self._store.mark()
 
     def rooms(self) -> set[str]:
-        """Return what the store has any of: `jobs`, `events`, `transfers` and `measurements`."""
+        """Return the pages that have contents: `jobs`, `events`, `transfers` and `measurements`."""
         kinds = {each.kind for each in self._store.kinds()}
         rooms = {room for room, kind in (("jobs", LAUNCH), ("events", WATCH)) if kind in kinds}
         rooms |= {"measurements"} if kinds.difference(OWN_PAGES) else set()
@@ -86,7 +86,7 @@ class Catalogue:
         )
 
     def history(self, name: str, until_s: float | None) -> History:
-        """Return what a network was learnt from until a Unix time; None = until now.
+        """Return the newest measurements of a network, at most `MOST_LEARNT`, until a Unix time; None = until now.
 
         Raises:
             GavotteError: when the store has no such measurement.
@@ -136,7 +136,7 @@ class Catalogue:
         return _job(key, records)
 
     def app(self, key: str) -> App | None:
-        """Return who sends how much in a job; None = not counted."""
+        """Return the App of a job; None = its messages were not counted."""
         stored = self._store.app(key)
         return None if stored is None else stored.app
 
@@ -145,7 +145,7 @@ class Catalogue:
         return [_transfer(each) for each in reversed(self._store.queue().all())]
 
     def events(self, most: int = MOST_EVENTS) -> list[EventRow]:
-        """Return what watches have seen, the newest first."""
+        """Return the events of watches, the newest first."""
         records = self._store.records(WATCH, metric=PAIRS, span=Span(last=most))
         return [_event(record) for record in reversed(records)]
 

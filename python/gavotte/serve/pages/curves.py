@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gavotte.formats.parts.times import utc, utc_within
 
@@ -12,9 +12,9 @@ WIDTH, HEIGHT = 900, 240
 LEFT, RIGHT, TOP, BOTTOM = 76, 14, 12, 26
 """Size of the picture and of its margins, in pixels."""
 DOTS = 200
-"""Most points of a curve that have dots of their own, at which one can point."""
+"""Most points of a curve that are drawn as dots, each with a text."""
 LINES = 5
-"""About as many lines mark values."""
+"""Approximate number of lines that mark values."""
 
 Value = float | None
 
@@ -24,9 +24,9 @@ class Line:
     """One curve.
 
     Attributes:
-        name: what it shows.
+        name: its name in the legend.
         values: one for each time; None = not known.
-        style: the class of its colour: `measured` or `simulated`.
+        style: the class of its colour: `measured`, `simulated` or `received`.
         low: lower ends of a band around other values; empty = no band.
         high: upper ends of it.
     """
@@ -54,7 +54,7 @@ class Curve:
     """A picture of curves.
 
     Attributes:
-        title: what it shows, for those who cannot see it.
+        title: its caption, and its text for screen readers.
         lines: the curves.
         rows: heights of the lines that mark values, with their texts.
         columns: places of the marks of time, with their texts.
@@ -74,13 +74,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axis:
-    """Where values of one range are drawn, from `begin` to `end` in pixels."""
+    """Scale of a picture: `least` is at pixel `begin`, and `most` at pixel `end`; a line marks each `step`."""
 
     least: float
     most: float
     begin: float
     end: float
-    step: float = field(default=0.0)
+    step: float = 0.0
 
     def at(self, value: float) -> float:
         """Return the place of a value, in pixels."""
@@ -92,7 +92,7 @@ def curve(title: str, times_s: Sequence[float], lines: Sequence[Line], unit: str
     """Return a picture of values over time; None if there are no two times with values.
 
     Args:
-        title: what it shows.
+        title: its caption.
         times_s: Unix times, ascending.
         lines: the curves, in one unit.
         unit: this unit, for the labels.

@@ -20,14 +20,14 @@ REFERENCE = "#/components/schemas/{model}"
 
 @dataclass(frozen=True)
 class Operation:
-    """What the interface can be asked by GET.
+    """One GET request of the interface.
 
     Attributes:
         path: its path, with names in braces.
-        summary: what it returns.
+        summary: description of its answer.
         answer: type of the answer.
         read: makes the answer from the catalogue, the parts of the path and the query.
-        query: names of parameters that are needed.
+        query: names of required parameters.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""What the pages show, which is also what the JSON interface returns."""
+"""Types of the contents of pages, which the JSON interface returns too."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class RunRow(Shown):
         predicted_s: the wall time that was predicted for it; None = it was the first run.
         low_s: lower end of the prediction's 95 % interval.
         high_s: upper end of it.
-        default_predicted_s: what was predicted for the launcher's own order.
-        status: exit status; 0 = it ended well.
+        default_predicted_s: wall time that was predicted for the launcher's own order.
+        status: exit status; 0 = success.
         placed: whether its ranks were in an order of Gavotte's.
         order: host of each rank.
     """
@@ -173,15 +173,15 @@ class TransferRow(Shown):
 
 
 class EventRow(Shown):
-    """What `gavotte watch` has seen.
+    """An event of `gavotte watch`.
 
     Attributes:
         time_s: Unix time.
         event: `moved`, `renewed`, `false-alarm`, `came` or `gone`.
         hosts: the hosts concerned.
-        pairs: number of pairs that it is about.
+        pairs: number of pairs concerned.
         text: the event in words.
-        advice: what it means for the placement; empty = no application is placed.
+        advice: whether to place again; empty = no application is placed.
     """
 
     time_s: float

@@ -1,4 +1,4 @@
-"""The pages and the JSON interface over a store, and the news that it has changed."""
+"""Serve a store's pages and JSON interface, and report its changes to open pages."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 LOOK_S = 1.0
-"""How often the store is looked at for changes while a page is open."""
+"""Interval of looking for changes of the store while a page is open."""
 BEAT_S = 15.0
-"""How often a page without changes hears that the server lives: proxies end connections that are silent for longer."""
+"""Interval of comments to a page without changes. Some proxies close connections that are silent for longer."""
 
 SHOWN_EVENTS = 1000
 """Newest events of a page. A browser takes a second to renew ten times as many."""
@@ -63,12 +63,12 @@ MS = 1e3
 
 
 class Site:
-    """What people look at: all pages, and the same as JSON.
+    """All pages, and the same contents as JSON.
 
     Args:
-        catalogue: what the store has; None = there is no store.
-        network: the Network of a file; None = there is none.
-        placed: returns the newest Placement with its Apps; None = there is none.
+        catalogue: the contents of the store; None = no store is served.
+        network: the Network of a file; None = no file is served.
+        placed: returns the newest Placement with its Apps; None = none is served.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Site:
         return shared
 
     def _page(self, page: Callable[[web.Request], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
-        """Return what answers a request by a page, or by what is wrong with the request."""
+        """Return a handler that answers by a page, or by an error's page."""
 
         async def answer(request: web.Request) -> web.Response:
             try:
@@ -173,9 +173,9 @@ class Site:
         at = request.query.get("at")
         until_s = None if at is None else _time(at)
         history = stored.history(name, until_s)
-        last_s = float(history.time_s[-1])
-        shown = contents(model(history, method="median"), history=history, title=name, made_s=last_s)
-        shown["pair_page"] = f"/networks/{name}/pair"
+        shown = contents(model(history, method="median"), history=history, title=name)
+        # The facts have the times of the measurements.
+        shown |= {"pair_page": f"/networks/{name}/pair", "made": ""}
         return self._render(
             request,
             "stored_network",
@@ -233,7 +233,7 @@ class Site:
         return web.json_response(openapi(OPERATIONS if self._catalogue is not None else []))
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
-        """Send the mark of what is shown, again whenever it changes, as server-sent events."""
+        """Send the mark of the contents as a server-sent event, again whenever it changes."""
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await answer.prepare(request)
         sent, sent_s = None, 0.0
@@ -249,7 +249,7 @@ class Site:
             await asyncio.sleep(LOOK_S)
 
     async def _newest(self) -> str:
-        """Return the mark of what is shown. However many pages are open, the store is asked once in `LOOK_S`."""
+        """Return the mark of the contents. The store is read at most once in `LOOK_S`, for all open pages."""
         async with self._looking:
             if time.monotonic() - self._looked_s >= LOOK_S * 0.9:
                 self._mark = await asyncio.to_thread(self._look)
@@ -266,7 +266,7 @@ class Site:
 
 
 def _shared_file(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return what answers by a file of the report, whose looks and gestures the pages share."""
+    """Return a handler that answers by a file of the report, whose style and script the pages share."""
     text = environment().get_template(name).render()
 
     async def answer(_: web.Request) -> web.Response:
@@ -307,7 +307,7 @@ OPERATIONS: Sequence[Operation] = (
     ),
     Operation("/api/jobs", "All jobs, the one that ran last first", list[JobRow], lambda s, *_: s.jobs()),
     Operation("/api/jobs/{job}", "A job with its runs", JobRow, lambda s, path, _: s.job(path["job"])),
-    Operation("/api/events", "What watches have seen, the newest first", list[EventRow], lambda s, *_: s.events()),
+    Operation("/api/events", "Events of watches, the newest first", list[EventRow], lambda s, *_: s.events()),
     Operation(
         "/api/transfers", "The controller's queue, the newest first", list[TransferRow], lambda s, *_: s.transfers()
     ),
@@ -319,7 +319,7 @@ OPERATIONS: Sequence[Operation] = (
         lambda s, path, _: s.kind(path["kind"]),
     ),
 )
-"""What the JSON interface can be asked."""
+"""Requests of the JSON interface."""
 
 
 def _medians(detail: NetworkDetail) -> Curve | None:
