@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -394,7 +393,7 @@ def test_a_killed_command_leaves_nothing(tmp_path: Path) -> None:
         # The log was removed at the last close; its content now is of the unfinished import.
         while command.poll() is None and time.monotonic() < deadline:
             # A command that ends removes the log, even between two looks at it.
-            with suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError):
                 if log.stat().st_size > 1 << 20:
                     command.send_signal(signal.SIGKILL)
                     break
