@@ -6,6 +6,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 
 NAMES = ["a", "b", "c"]
+ROW, SENT = ["source", "target", "rate_bps"], ["source", "target", "bytes"]
 RATES = np.array([[0, 8e8, np.nan], [4e8, 0, 2e8], [1e8, 3e8, 0]])
 
 
@@ -80,6 +82,12 @@ def test_an_app_comes_from_a_matrix_a_table_and_a_graph() -> None:
             lambda: Network.from_numpy(NAMES, RATES[:2]),
             "rate_bps has the shape (2, 3) for 3 hosts; give a square matrix",
         ),
+        (lambda: Network.from_numpy(NAMES, [[1.0], [2.0, 3.0]]), "rate_bps is not a matrix of numbers"),
+        (lambda: App.from_numpy("x", [["a"]]), "bytes is not a matrix of numbers"),
+        (lambda: Network.from_frame(pd.DataFrame([{"source": "a", "target": "b"}])), "a row has no `rate_bps`"),
+        (lambda: Network.from_frame(pd.DataFrame([["a", "b", "fast"]], columns=ROW)), "`fast` is not a number"),
+        (lambda: App.from_frame("x", pd.DataFrame([["a", "b", None]], columns=SENT)), "bytes"),
+        (lambda: App.from_frame("x", pd.DataFrame([["a", "b", pd.NA]], columns=SENT)), "bytes"),
         (lambda: Network.from_numpy(["a", "a", "b"], RATES), "`a`"),
         (lambda: Network.from_numpy(NAMES, -RATES), "rate_bps"),
         (lambda: Network.from_numpy(["a", "b/c", "d"], RATES), "`b/c` is not a host name"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gavotte.place import Answer, Forecast, Question, Quota, Running
 
 _HURRY_S = 0.1
-"""From this time on, kept for what follows a search, that is too much to add to a limit which has passed."""
+"""Expected time of comparing with blind placements from which on a passed time limit leaves that out."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def network_of_rows(rows: Iterable[Mapping[str, Any]], sharing: str) -> Content:
 
 def app_of_matrix(name: str, sizes: npt.ArrayLike, tasks: Sequence[str] | None) -> Content:
     """Return the content of an App from the (T, T) bytes between tasks, row = source."""
-    matrix = np.asarray(sizes)
+    matrix = _array("bytes", sizes)
     names = [f"t{number}" for number in range(len(matrix))] if tasks is None else list(tasks)
     if matrix.shape != (len(names), len(names)):
         raise GavotteError(f"bytes has the shape {matrix.shape} for {len(names)} tasks", hint="give a square matrix")
@@ -130,13 +130,20 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _rows(key: str, values: npt.ArrayLike, size: int) -> list[list[float | None]]:
-    matrix = np.asarray(values, dtype=float)
+    matrix = _array(key, values)
     if matrix.shape != (size, size):
         raise GavotteError(f"{key} has the shape {matrix.shape} for {size} hosts", hint="give a square matrix")
     return [
         [None if i == j or np.isnan(value) else value for j, value in enumerate(row)]
         for i, row in enumerate(matrix.tolist())
     ]
+
+
+def _array(key: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GavotteError(f"{key} is not a matrix of numbers", hint="give rows of equal length") from None
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
@@ -146,7 +153,10 @@ def _value(row: Mapping[str, Any], key: str) -> Any:
 
 
 def _number(value: Any) -> float:
-    return np.nan if value is None else float(value)
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        raise GavotteError(f"`{value}` is not a number", hint="use a number, or NaN for unknown") from None
 
 
 def _whole(value: Any) -> Any:
