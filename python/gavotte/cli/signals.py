@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Iterator
@@ -27,8 +28,9 @@ def stop_flag() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
     def stop(_number: int, _frame: object) -> None:
-        flag.set()
-        heard.set()
+        # A thread of its own sets them: the signal may have stopped this one in `flag.wait`, with the lock that `set`
+        # takes. `threading.Thread` takes locks too as it starts.
+        _thread.start_new_thread(_set, (flag, heard))
         restore()
 
     for number in before:
@@ -37,6 +39,11 @@ def stop_flag() -> Iterator[threading.Event]:
         yield flag
     finally:
         restore()
+
+
+def _set(*flags: threading.Event) -> None:
+    for flag in flags:
+        flag.set()
 
 
 def leave(interrupted: bool) -> None:
