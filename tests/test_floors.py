@@ -35,7 +35,7 @@ ROOMS = {
 FLOORS = [
     {"errors"},
     {"extras"},
-    {"tables"},
+    {"tables", "processes"},
     {"formats"},
     {"terms"},
     {"agents", "_core"},

@@ -17,9 +17,9 @@ from tests.examples import examples
 from tests.shell import processes_of, until
 
 from gavotte.errors import GavotteError
-from gavotte.launch import guardian
-from gavotte.launch.guardian import HEADER, frames_of, interface_of
 from gavotte.launch.nodes import Node, over_ssh, run_nodes
+from gavotte.processes import guardian
+from gavotte.processes.guardian import HEADER, frames_of, interface_of
 
 SCRIPT = """
 import json, os, sys

@@ -3,7 +3,7 @@
 1. Output of all commands is this process's own. The first command gets standard input.
 2. Signals go to all commands.
 3. When one fails, the others get SIGTERM, and SIGKILL after `END_S`. The first failure's status is the job's.
-4. When this process ends, however it ends, so do all commands: each has a guardian on its host (`guardian.py`).
+4. When this process ends, however it ends, so do all commands: each has a guardian on its host (`processes`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pathlib import Path
 
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.counting import listed
-from gavotte.launch.guardian import HEADER
 from gavotte.launch.launchers.command_line import named
 from gavotte.launch.running import Ended, in_foreground, passing_on
+from gavotte.processes.guardian import HEADER
 
 END_S = 30.0
 """Time between SIGTERM and SIGKILL for the other commands when one has failed, in seconds."""
@@ -150,7 +150,7 @@ def run_nodes(nodes: Sequence[Node], environ: Mapping[str, str], *, python: str 
     Raises:
         GavotteError: when a connection cannot be started at all.
     """
-    text = resources.files("gavotte.launch").joinpath("guardian.py").read_text()
+    text = resources.files("gavotte.processes").joinpath("guardian.py").read_text()
     variables = {name: value for name, value in environ.items() if name not in OF_ONE_HOST}
     job = _Job()
     with passing_on(job):

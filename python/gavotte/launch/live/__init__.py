@@ -4,8 +4,7 @@ Input: Apps with their arrivals, a Network, and the command that starts an appli
 ran where and when.
 """
 
-from gavotte.launch.live.program import Program
 from gavotte.launch.live.question import LiveQuestion, LiveResult, LiveSession, Ran
 from gavotte.launch.live.sequencing import live
 
-__all__ = ["LiveQuestion", "LiveResult", "LiveSession", "Program", "Ran", "live"]
+__all__ = ["LiveQuestion", "LiveResult", "LiveSession", "Ran", "live"]

@@ -24,12 +24,12 @@ from gavotte.formats.app import App
 from gavotte.formats.files.reading import write_text
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.placement import Placement, write_placement
-from gavotte.launch.live.program import Program
 from gavotte.launch.live.progress import left_of, read_progress
 from gavotte.launch.live.question import PLACEHOLDERS, LiveQuestion, LiveResult, LiveSession, Ran
 from gavotte.place import evaluate
 from gavotte.place.merge import check_apps
 from gavotte.place.sequence import Live, Migration, Review, arrive, moved_on, reconsider
+from gavotte.processes.program import Program
 from gavotte.simulate import Advance
 
 LOOK_S = 0.05

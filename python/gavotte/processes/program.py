@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from gavotte.errors import GavotteError
-from gavotte.launch.guardian import HEADER
+from gavotte.processes.guardian import HEADER
 
 CLOSE_S = 10.0
 """Longest time that a guardian may take to end what it has killed, in seconds."""
@@ -36,7 +36,7 @@ class Program:
     def __init__(self, words: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
         self._stopped_s: float | None = None
         self._killed = False
-        guardian = resources.files("gavotte.launch").joinpath("guardian.py").read_text()
+        guardian = resources.files("gavotte.processes").joinpath("guardian.py").read_text()
         # Without an address the guardian leaves the variables of interfaces alone.
         order = {"words": list(words), "folder": str(Path.cwd()), "variables": dict(variables), "address": ""}
         try:

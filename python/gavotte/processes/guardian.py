@@ -1,6 +1,6 @@
 """Run one command on a host, for a controller that holds this process's standard input.
 
-`nodes.py` sends this file as text to the Python of a host, so it imports nothing of ours. Standard input carries
+`launch` sends this file as text to the Python of a host, so it imports nothing of ours. Standard input carries
 frames: a letter, a length in four bytes, and that many bytes.
 
     j  the command as JSON, always first: its words, folder, variables, and the host's address
