@@ -42,6 +42,7 @@ FLOORS = [
     ROOMS,
     {"aio", "demo", "launch", "serve", "watch"},
     {"cli"},
+    {"__main__"},
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "_pb2" not in path.name)

@@ -47,6 +47,7 @@ def main() -> None:
         page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
         page.goto(address)
         by_keyboard(page, base)
+        started(page, base)
         watched(page, base)
         hostile(browser, base)
         load(page, base, paths)
@@ -115,6 +116,20 @@ def by_keyboard(page: Any, base: str) -> None:
     tell(step="keyboard", seen=seen, heading=page.locator("h1").inner_text(), address=page.url)
 
 
+def started(page: Any, base: str) -> None:
+    """Start a command with keys alone. Its end appears automatically."""
+    show(page, base, "/commands")
+    page.locator("summary", has_text="Check the hosts").focus()
+    page.keyboard.press("Enter")
+    line = page.locator("details[open] code").inner_text()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/commands#run-*", timeout=WAIT_MS)
+    shown = page.locator("section h3").first.inner_text()
+    page.wait_for_function("() => document.querySelector('section h3').textContent.endsWith('done')", timeout=WAIT_MS)
+    tell(step="started", line=line, shown=shown, output=page.locator("section pre").first.inner_text())
+
+
 def watched(page: Any, base: str) -> None:
     """A new event appears automatically, and sections that the reader has unfolded stay unfolded."""
     show(page, base, "/events")
@@ -142,11 +157,24 @@ def hostile(browser: Any, base: str) -> None:
           for (const options of [{}, {method: "POST", body: "{}"}])
             answers.push(await fetch(base + "/api/jobs", {...options, credentials: "include"})
               .then(answer => answer.status, error => "refused"));
+          // A page of another site may send a form without reading the answer.
+          const body = new URLSearchParams({command: "check"});
+          await fetch(base + "/commands", {method: "POST", mode: "no-cors", credentials: "include", body})
+            .catch(() => "refused by the browser");
           return answers;
         }""",
         base,
     )
-    tell(step="hostile", answers=answers)
+    page.set_content(
+        f'<form action="{base}/commands" method="post"><input name="command" value="check"><button>win</button></form>'
+    )
+    page.locator("button").click()
+    page.wait_for_url(base + "/commands", timeout=WAIT_MS)
+    answers.append(page.locator("body").inner_text().strip())
+    page.close()
+    page = browser.contexts[-1].new_page()
+    show(page, base, "/commands")
+    tell(step="hostile", answers=answers, started=page.locator("section").count())
     page.close()
 
 

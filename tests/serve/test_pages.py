@@ -104,7 +104,7 @@ def test_what_is_not_stored_is_said(served: Served) -> None:
         assert reason in page.text.replace("&#39;", "'")
         answer = served.ask(f"/api{path}", headers=own(served))
         assert answer.status in (404, 200 if "at=" in path else 404)
-    assert served.ask("/jobs", {}, headers=own(served)).status == 405  # nothing can be changed
+    assert served.ask("/jobs", {}, headers=own(served) | {"Origin": served.base}).status == 405
 
 
 @given(st.sampled_from(sorted(PAGES)), st.text(max_size=40), st.text(max_size=40))
@@ -136,6 +136,8 @@ def test_the_description_has_each_answer(served: Served) -> None:
     assert document["openapi"] == "3.1.0"
     schemas = document["components"]["schemas"]
     for path, methods in document["paths"].items():
+        if path in ("/api/runs", "/api/runs/{run}/cancel", "/api/commands"):
+            continue  # see test_actions.py
         places = {"name": "cloud", "job": "0a1b", "kind": "night", "source": "vm000", "target": "vm001"}
         query = "&".join(
             f"{each['name']}={places[each['name']]}" for each in methods["get"]["parameters"] if each["in"] == "query"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json
+from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_line, note, warn
 
 
@@ -23,6 +23,18 @@ class _Shown:
     apps: list[Path] | None = option("An App of the Placement. May be repeated.", "A.app.toml", "--app")
     label_nodes: bool = option("Keep the labels of a Kubernetes cluster's nodes as the Network says.", default=False)
     context: str = option("Context of that cluster in the kubeconfig.", "CONTEXT", default="", show_default=False)
+
+
+@dataclass(frozen=True)
+class _Actions:
+    """What pages can start."""
+
+    hosts: MaybeHosts = None
+    guarantee: Path | None = option("A Guarantee that a page can apply to --hosts.", "G.guarantee.toml")
+    socket: Path | None = option(
+        "Socket of `gavotte transfers serve`, to cancel transfers. By default in the runtime folder.", "PATH"
+    )
+    read_only: bool = option("Let no page start or cancel anything.", default=False)
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,7 @@ class _Place:
 
 
 @declared
-def serve(shown: _Shown, place: _Place, as_json: Json = False) -> None:
+def serve(shown: _Shown, actions: _Actions, place: _Place, as_json: Json = False) -> None:
     """Show networks, jobs and transfers live in a browser, and answer schedulers: Topograph, Kubernetes, metrics."""
     from gavotte.serve import ServeQuestion, ServeSession
     from gavotte.serve import serve as answer
@@ -62,6 +74,10 @@ def serve(shown: _Shown, place: _Place, as_json: Json = False) -> None:
         shown.context,
         "" if shown.network is None and shown.store is None else shown.store,
         place.token_file,
+        actions.hosts or "",
+        actions.guarantee,
+        actions.socket,
+        actions.read_only,
     )
 
     def ready(address: str) -> None:

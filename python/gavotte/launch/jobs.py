@@ -38,7 +38,12 @@ class Job:
     @property
     def text(self) -> str:
         """The program and its arguments as a shell would read them, for people."""
-        return shlex.join(self.program).encode("utf-8", "replace").decode().replace("\0", "")
+        return text_of(self.program)
+
+
+def text_of(words: Sequence[str]) -> str:
+    """Return words as a shell would read them, without what a store cannot hold."""
+    return shlex.join(words).encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def _located(program: str) -> str:

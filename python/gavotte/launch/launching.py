@@ -15,6 +15,7 @@ from gavotte.formats.app import App
 from gavotte.formats.files.reading import write_text
 from gavotte.formats.record import LAUNCH, WALL_S, Record
 from gavotte.launch.counting import collect, collect_trace, family_of, library, variables
+from gavotte.launch.jobs import text_of
 from gavotte.launch.nodes import Node, run_nodes
 from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
@@ -283,6 +284,8 @@ def _record(plan: LaunchPlan, began_s: float, outcome: _Outcome, moved_bytes: in
             "moved_bytes": moved_bytes,
             "counted": outcome.app is not None,
             "settings": outcome.settings,
+            "typed": text_of(plan.question.command),
+            "folder": str(Path.cwd()),
         }
         | ({} if outcome.app is None else {"scratch": str(scratch_root(plan.question.scratch))}),
     )

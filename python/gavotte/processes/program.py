@@ -28,17 +28,18 @@ class Program:
         words: the command line.
         variables: environment variables that it gets in addition to this process's own.
         log: file to which its output is appended.
+        folder: where it starts; empty = this process's own folder.
 
     Raises:
         GavotteError: when its output cannot be written, or no process can be started.
     """
 
-    def __init__(self, words: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
+    def __init__(self, words: Sequence[str], variables: Mapping[str, str], log: Path, folder: str = "") -> None:
         self._stopped_s: float | None = None
         self._killed = False
         guardian = resources.files("gavotte.processes").joinpath("guardian.py").read_text()
         # Without an address the guardian leaves the variables of interfaces alone.
-        order = {"words": list(words), "folder": str(Path.cwd()), "variables": dict(variables), "address": ""}
+        order = {"words": list(words), "folder": folder or str(Path.cwd()), "variables": dict(variables), "address": ""}
         try:
             with log.open("ab") as output:
                 output.write(f"$ {shlex.join(words)}\n".encode(errors="surrogateescape"))

@@ -18,6 +18,9 @@ COOKIE = "gavotte-token"
 SERVICES = ("/healthz", "/metrics", "/v1/", "/scheduler/")
 """Paths for programs, which cannot give a token. On loopback anyone on this machine may ask there."""
 
+READING = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing."""
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -51,6 +54,10 @@ class Access:
         origin = request.headers.get("Origin")
         if origin is not None and origin.partition("://")[2] != host:
             return web.Response(status=403, text="pages of other sites may not ask\n")
+        changes = request.method not in READING and not request.path.startswith(SERVICES)
+        if changes and origin is None:
+            # Browsers always name it, so that a page of another site cannot leave it out.
+            return web.Response(status=403, text="name this server in the header Origin\n")
         if self.password:
             if _equal(_basic_password(request), self.password):
                 return None
@@ -74,7 +81,8 @@ class Access:
             answer.headers.setdefault("Cache-Control", "no-store")
             answer.headers.setdefault("X-Content-Type-Options", "nosniff")
             answer.headers.setdefault("X-Frame-Options", "DENY")
-            answer.headers.setdefault("Referrer-Policy", "no-referrer")
+            # Without a referrer, browsers hide the origin of forms, also from their own site.
+            answer.headers.setdefault("Referrer-Policy", "same-origin")
             answer.headers.setdefault("Content-Security-Policy", POLICY)
             if refused is None and request.query.get("token"):
                 answer.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict")

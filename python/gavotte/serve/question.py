@@ -39,6 +39,10 @@ class ServeQuestion:
         context: the cluster's context in the kubeconfig; empty = the current one, or the cluster of this process's pod.
         store: file or URL of a store to show; empty = the user's own one, None = no store.
         token_file: file that keeps the token of the printed address; None = each start has a new token.
+        hosts: the hosts, as `agents.resolve_hosts` takes them, for what pages can start; empty = none.
+        guarantee: file of the Guarantee that a page can apply to them; None = none.
+        socket: socket of the controller of transfers; None = the default one.
+        read_only: whether pages can start and cancel nothing.
     """
 
     network: Path | None = None
@@ -53,6 +57,10 @@ class ServeQuestion:
     context: str = ""
     store: str | None = None
     token_file: Path | None = None
+    hosts: str = ""
+    guarantee: Path | None = None
+    socket: Path | None = None
+    read_only: bool = False
 
     @property
     def is_local(self) -> bool:
@@ -84,6 +92,8 @@ class ServeQuestion:
             )
         if self.context and not self.label_nodes:
             raise GavotteError("a context is only used to label nodes", hint="add --label-nodes")
+        if self.guarantee is not None and not self.hosts:
+            raise GavotteError("guarantees are applied to hosts", hint="name the hosts")
         if self.apps and self.placement is None:
             raise GavotteError("applications are only used with a Placement", hint="name the Placement")
 

@@ -53,7 +53,7 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
     tls = _tls(question)
     # A second service at the same port ends before it changes any label.
     with (
-        Service(question, session.complain) as service,
+        Service(question, session.complain, session.note) as service,
         _Server(service.application(access), question, tls, session.complain) as port,
         _labelling(question, service, session),
     ):

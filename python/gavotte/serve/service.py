@@ -16,7 +16,7 @@ from gavotte.formats.placement import Placement, read_placement
 from gavotte.serve.access import Access
 from gavotte.serve.current import Current
 from gavotte.serve.metrics import metrics
-from gavotte.serve.pages.site import Site
+from gavotte.serve.pages.site import Contents, Site
 from gavotte.serve.question import ServeQuestion
 from gavotte.serve.scheduling import Extender, Scores
 from gavotte.serve.topograph import Topograph
@@ -29,21 +29,26 @@ MOST_BODY_BYTES = 64 << 20
 """Largest request: a scheduler that caches no nodes sends 5,000 of them whole."""
 
 if TYPE_CHECKING:
+    from gavotte.serve.pages.acting import Actions
     from gavotte.serve.pages.catalogue import Catalogue
+    from gavotte.serve.pages.guarded import Guarded
 
 
 class Service:
-    """All answers. Use it in `with`, which closes the store.
+    """All answers. Use it in `with`, which closes the store and ends what pages have started.
 
     Args:
         question: what to serve.
         complain: called with a warning.
+        note: called with a line about what a page has started.
 
     Raises:
         GavotteError: when a file cannot be read, or the Network's groups form no tree.
     """
 
-    def __init__(self, question: ServeQuestion, complain: Callable[[str], None]) -> None:
+    def __init__(
+        self, question: ServeQuestion, complain: Callable[[str], None], note: Callable[[str], None] = lambda _: None
+    ) -> None:
         self.question = question
         self._open = ExitStack()
         self.network = None
@@ -58,6 +63,8 @@ class Service:
             self._scores: tuple[tuple[object, ...], Scores] | None = None
             self.scores()
         self._catalogue = self._opened()
+        self._guarded = self._asked()
+        self._actions = self._offered(note)
 
     def __enter__(self) -> Service:
         return self
@@ -74,6 +81,25 @@ class Service:
         from gavotte.store import open_store
 
         return Catalogue(self._open.enter_context(open_store(self.question.store or None, create=False)))
+
+    def _asked(self) -> Guarded | None:
+        """Return what knows the guarantees of the hosts; None without hosts."""
+        if not self.question.hosts:
+            return None
+        # What reaches agents takes 0.2 s to load.
+        from gavotte.serve.pages.guarded import Guarded
+
+        return Guarded(self.question.hosts)
+
+    def _offered(self, note: Callable[[str], None]) -> Actions | None:
+        """Return what pages can start; None = nothing."""
+        if self.question.read_only or (self._catalogue is None and not self.question.hosts):
+            return None
+        from gavotte.serve.actions.offers import Offers
+        from gavotte.serve.actions.runs import Runs
+        from gavotte.serve.pages.acting import Actions
+
+        return Actions(Offers(self.question, self._catalogue), self._open.enter_context(Runs(note)))
 
     def scores(self) -> Scores:
         """Return the scores of the newest files."""
@@ -113,7 +139,15 @@ class Service:
             [
                 web.get("/healthz", _healthy),
                 web.get("/metrics", self._measure),
-                *Site(self._catalogue, self.network, self._placed if self._placement else None).routes(),
+                *Site(
+                    Contents(
+                        self._catalogue,
+                        self.network,
+                        self._placed if self._placement else None,
+                        self._actions,
+                        self._guarded,
+                    )
+                ).routes(),
             ]
         )
         if self.network is not None:
@@ -129,7 +163,8 @@ class Service:
 
     def _metrics(self) -> str:
         network, modified_s = (None, 0.0) if self.network is None else (self.network.get(), self.network.modified_s)
-        return metrics(network, modified_s, self.requests, self._catalogue)
+        text = metrics(network, modified_s, self.requests, self._catalogue)
+        return text if self._guarded is None else text + self._guarded.metrics()
 
     async def _measure(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._metrics)

@@ -217,6 +217,8 @@ def _job(key: str, records: list[Record]) -> JobRow:
         ranks=_whole(last.get("ranks")),
         launcher=str(last.get("launcher", "")),
         runs=[_run(record) for record in records[-MOST_RUNS:]],
+        typed=str(last.get("typed", "")),
+        folder=str(last.get("folder", "")),
     )
 
 

@@ -120,6 +120,8 @@ class JobRow(Shown):
         ranks: number of ranks of its last run.
         launcher: the program that starts them.
         runs: its runs, oldest first.
+        typed: the launcher's command line of its last run, as it was typed; empty = not known.
+        folder: where that run was started; empty = not known.
     """
 
     job: str
@@ -127,6 +129,8 @@ class JobRow(Shown):
     ranks: int
     launcher: str
     runs: list[RunRow]
+    typed: str = ""
+    folder: str = ""
 
 
 class FlowRow(Shown):

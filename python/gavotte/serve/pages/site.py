@@ -5,33 +5,22 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pydantic import TypeAdapter
 
 from gavotte.errors import GavotteError
 from gavotte.extras import needs
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.rates import common_unit, format_bytes, format_rate
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.parts.times import utc
 from gavotte.model import model
 from gavotte.report import Outcome
 from gavotte.report.page import contents, environment, traffic_grid
-from gavotte.serve.pages.curves import Curve, Line, curve
-from gavotte.serve.pages.openapi import Operation, openapi
-from gavotte.serve.pages.shown import (
-    EventRow,
-    JobRow,
-    KindDetail,
-    KindRow,
-    MetricRow,
-    NetworkDetail,
-    NetworkRow,
-    Pair,
-    TransferRow,
-)
+from gavotte.serve.pages.interface import OPERATIONS, answer_by
+from gavotte.serve.pages.openapi import openapi
+from gavotte.serve.pages.series import latencies_of, pair_latencies, pair_rates, rates_of, runs_of, values_of
 from gavotte.simulate import simulate_placement
 
 with needs("serve"):
@@ -42,7 +31,9 @@ if TYPE_CHECKING:
     from gavotte.formats.network import Network
     from gavotte.formats.placement import Placement
     from gavotte.serve.current import Current
+    from gavotte.serve.pages.acting import Actions
     from gavotte.serve.pages.catalogue import Catalogue
+    from gavotte.serve.pages.guarded import Guarded
 
     Placed = tuple[Placement, list[App]]
 
@@ -62,21 +53,38 @@ LAST_S = 1e11
 MS = 1e3
 
 
+@dataclass(frozen=True)
+class Contents:
+    """All that pages show.
+
+    Attributes:
+        catalogue: the contents of the store; None = no store is served.
+        network: the Network of a file; None = no file is served.
+        placed: returns the newest Placement with its Apps; None = none is served.
+        actions: what pages can start; None = nothing.
+        guarded: the guarantees of the hosts; None = no hosts were named.
+    """
+
+    catalogue: Catalogue | None
+    network: Current[Network] | None
+    placed: Callable[[], Placed] | None = None
+    actions: Actions | None = None
+    guarded: Guarded | None = None
+
+
 class Site:
     """All pages, and the same contents as JSON.
 
     Args:
-        catalogue: the contents of the store; None = no store is served.
-        network: the Network of a file; None = no file is served.
-        placed: returns the newest Placement with its Apps; None = none is served.
+        shown: what they show.
     """
 
-    def __init__(
-        self, catalogue: Catalogue | None, network: Current[Network] | None, placed: Callable[[], Placed] | None = None
-    ) -> None:
-        self._catalogue = catalogue
-        self._network = network
-        self._placed = placed
+    def __init__(self, shown: Contents) -> None:
+        self._catalogue = shown.catalogue
+        self._network = shown.network
+        self._placed = shown.placed
+        self._actions = shown.actions
+        self._guarded = shown.guarded
         self._templates = environment(HERE / "templates")
         self._looked_s, self._mark = 0.0, ""
         self._looking = asyncio.Lock()
@@ -93,6 +101,17 @@ class Site:
         ]
         if self._network is not None:
             shared.append(web.get("/network" if self._catalogue else "/", self._page(self._file_page)))
+        if self._actions is not None:
+            actions = self._actions
+            shared += [
+                web.get("/commands", self._page(lambda request: self._commands_page(actions, request))),
+                *actions.routes(),
+                *(web.get(each.path, answer_by(actions, each)) for each in actions.operations() if not each.changes),
+            ]
+        if self._guarded is not None:
+            guarded = self._guarded
+            shared.append(web.get("/guarantees", self._page(lambda request: self._guarantees_page(guarded, request))))
+            shared += [web.get(each.path, answer_by(guarded, each)) for each in guarded.operations()]
         if self._catalogue is None:
             return shared
         pages: dict[str, Callable[[Catalogue, web.Request], str]] = {
@@ -109,7 +128,7 @@ class Site:
         stored = self._catalogue
         for path, page in pages.items():
             shared.append(web.get(path, self._page(lambda request, page=page: page(stored, request))))  # type: ignore[misc]
-        shared += [web.get(each.path, _answer(stored, each)) for each in OPERATIONS]
+        shared += [web.get(each.path, answer_by(stored, each)) for each in OPERATIONS]
         return shared
 
     def _page(self, page: Callable[[web.Request], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -139,21 +158,23 @@ class Site:
                 "duration": _seconds,
                 "counted": counted,
                 "counted_rows": 20,
+                "offer": _no_offer if self._actions is None else self._actions.offer,
             }
             | shown
         )
 
     def _rooms(self) -> dict[str, str]:
         """Return the pages of the menu, each with its title: those that have something to show."""
-        stored = self._catalogue
-        if stored is None:
-            return {}
-        served = {} if self._network is None else {"/network": "Served network"}
-        rooms = stored.rooms()
-        pages = {
-            f"/{room}": room.capitalize() for room in ("jobs", "events", "transfers", "measurements") if room in rooms
-        }
-        return {"/": "Networks"} | served | pages
+        stored, files = self._catalogue, {}
+        if self._network is not None:
+            files = {"/": "Network"} if stored is None else {"/network": "Served network"}
+        rooms = set() if stored is None else stored.rooms()
+        rooms |= {"guarantees"} if self._guarded is not None and self._guarded.has_news else set()
+        rooms |= {"commands"} if self._actions is not None else set()
+        names = ("jobs", "events", "transfers", "guarantees", "measurements", "commands")
+        pages = {f"/{room}": room.capitalize() for room in names if room in rooms}
+        # A single page needs no menu.
+        return ({} if stored is None else {"/": "Networks"}) | (files if pages or stored else {}) | pages
 
     def _file_page(self, request: web.Request) -> str:
         assert self._network is not None
@@ -181,8 +202,8 @@ class Site:
             "stored_network",
             detail=detail,
             at=until_s,
-            rates_curve=_medians(detail),
-            latency_curve=_latencies(detail),
+            rates_curve=rates_of(detail),
+            latency_curve=latencies_of(detail),
             **shown,
         )
 
@@ -194,13 +215,8 @@ class Site:
             "pair",
             title=f"{pair.source} to {pair.target}",
             pair=pair,
-            rates_curve=_pair_rates(pair),
-            latency_curve=curve(
-                "Latency over time",
-                [each.time_s for each in pair.measurements],
-                [Line("latency", [_times(MS, each.latency_s) for each in pair.measurements])],
-                "ms",
-            ),
+            rates_curve=pair_rates(pair),
+            latency_curve=pair_latencies(pair),
         )
 
     def _jobs_page(self, stored: Catalogue, request: web.Request) -> str:
@@ -211,7 +227,7 @@ class Site:
         app = stored.app(job.job)
         grid = None if app is None else traffic_grid(app)
         return self._render(
-            request, "job", title="Job", job=job, runs_curve=_runs(job), app=app, grid=grid, pair_page=""
+            request, "job", title="Job", job=job, runs_curve=runs_of(job), app=app, grid=grid, pair_page=""
         )
 
     def _events_page(self, stored: Catalogue, request: web.Request) -> str:
@@ -226,11 +242,41 @@ class Site:
     def _kind_page(self, stored: Catalogue, request: web.Request) -> str:
         kind = stored.kind(request.match_info["kind"])
         return self._render(
-            request, "kind", title=kind.kind, kind=kind, quantities=[(each, _values(each)) for each in kind.quantities]
+            request,
+            "kind",
+            title=kind.kind,
+            kind=kind,
+            quantities=[(each, values_of(each)) for each in kind.quantities],
+        )
+
+    def _commands_page(self, actions: Actions, request: web.Request) -> str:
+        return self._render(
+            request,
+            "commands",
+            title="Commands",
+            offers=actions.rows(),
+            runs=actions.runs.all(),
+            can_measure=actions.offer("measure", "a") is not None,
+        )
+
+    def _guarantees_page(self, guarded: Guarded, request: web.Request) -> str:
+        return self._render(
+            request,
+            "guarantees",
+            title="Guarantees",
+            state=guarded.state,
+            problem=guarded.problem,
+            share=_share,
+            hosts=guarded.hosts,
         )
 
     async def _describe(self, _: web.Request) -> web.Response:
-        return web.json_response(openapi(OPERATIONS if self._catalogue is not None else []))
+        operations = [
+            *(OPERATIONS if self._catalogue is not None else []),
+            *(self._guarded.operations() if self._guarded is not None else []),
+            *(self._actions.operations() if self._actions is not None else []),
+        ]
+        return web.json_response(openapi(operations))
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         """Send the mark of the contents as a server-sent event, again whenever it changes."""
@@ -262,7 +308,9 @@ class Site:
             stored = "" if self._catalogue is None else self._catalogue.mark()
         except GavotteError:
             return self._mark  # a database that is away has no news
-        return f"{network}:{stored}"
+        runs = "" if self._actions is None else self._actions.runs.mark()
+        guarded = "" if self._guarded is None else self._guarded.mark()
+        return f"{network}:{stored}:{runs}:{guarded}"
 
 
 def _shared_file(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -275,112 +323,12 @@ def _shared_file(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.
     return answer
 
 
-def _answer(stored: Catalogue, operation: Operation) -> Callable[[web.Request], Awaitable[web.Response]]:
-    adapter: TypeAdapter[object] = TypeAdapter(operation.answer)
-
-    def read(request: web.Request) -> bytes:
-        return adapter.dump_json(operation.read(stored, request.match_info, request.query))
-
-    async def answer(request: web.Request) -> web.Response:
-        try:
-            return web.Response(body=await asyncio.to_thread(read, request), content_type="application/json")
-        except GavotteError as error:
-            return web.json_response({"error": str(error)}, status=404)
-
-    return answer
+def _no_offer(_name: str, _subject: str = "") -> None:
+    return None
 
 
-OPERATIONS: Sequence[Operation] = (
-    Operation("/api/networks", "All networks, the newest first", list[NetworkRow], lambda s, *_: s.networks()),
-    Operation(
-        "/api/networks/{name}",
-        "A network with its measurements",
-        NetworkDetail,
-        lambda s, path, _: s.network(path["name"]),
-    ),
-    Operation(
-        "/api/networks/{name}/pair",
-        "A pair of hosts over time",
-        Pair,
-        lambda s, path, query: s.pair(path["name"], query.get("source", ""), query.get("target", "")),
-        query=("source", "target"),
-    ),
-    Operation("/api/jobs", "All jobs, the one that ran last first", list[JobRow], lambda s, *_: s.jobs()),
-    Operation("/api/jobs/{job}", "A job with its runs", JobRow, lambda s, path, _: s.job(path["job"])),
-    Operation("/api/events", "Events of watches, the newest first", list[EventRow], lambda s, *_: s.events()),
-    Operation(
-        "/api/transfers", "The controller's queue, the newest first", list[TransferRow], lambda s, *_: s.transfers()
-    ),
-    Operation("/api/measurements", "Kinds of measured values", list[KindRow], lambda s, *_: s.kinds()),
-    Operation(
-        "/api/measurements/{kind}",
-        "A kind with its newest values",
-        KindDetail,
-        lambda s, path, _: s.kind(path["kind"]),
-    ),
-)
-"""Requests of the JSON interface."""
-
-
-def _medians(detail: NetworkDetail) -> Curve | None:
-    unit, scale = common_unit([each.rate_bps or 0.0 for each in detail.measurements])
-    return curve(
-        "Median rate over time",
-        [each.time_s for each in detail.measurements],
-        [Line("median rate", [_times(1 / scale, each.rate_bps) for each in detail.measurements])],
-        unit,
-    )
-
-
-def _latencies(detail: NetworkDetail) -> Curve | None:
-    return curve(
-        "Median latency over time",
-        [each.time_s for each in detail.measurements],
-        [Line("median latency", [_times(MS, each.latency_s) for each in detail.measurements])],
-        "ms",
-    )
-
-
-def _pair_rates(pair: Pair) -> Curve | None:
-    rows = pair.measurements
-    unit, scale = common_unit([rate or 0.0 for each in rows for rate in (each.rate_bps, each.back_bps)])
-    return curve(
-        "Rate over time",
-        [each.time_s for each in rows],
-        [
-            Line(f"{pair.source} to {pair.target}", [_times(1 / scale, each.rate_bps) for each in rows]),
-            Line(f"{pair.target} to {pair.source}", [_times(1 / scale, each.back_bps) for each in rows], "received"),
-        ],
-        unit,
-    )
-
-
-def _runs(job: JobRow) -> Curve | None:
-    rows = job.runs
-    return curve(
-        "Wall time of each run, and what was predicted for it",
-        [each.time_s for each in rows],
-        [
-            Line(
-                "predicted",
-                [each.predicted_s for each in rows],
-                "simulated",
-                [each.low_s for each in rows],
-                [each.high_s for each in rows],
-            ),
-            Line("measured", [each.wall_s for each in rows]),
-        ],
-        "s",
-    )
-
-
-def _values(row: MetricRow) -> Curve | None:
-    times_s = [each.time_s for each in row.values]
-    return curve(row.metric, times_s, [Line(row.metric, [each.value for each in row.values])], "")
-
-
-def _times(factor: float, value: float | None) -> float | None:
-    return None if value is None else factor * value
+def _share(met: float | None) -> str:
+    return "no traffic" if met is None else f"{100 * met:.1f} %"
 
 
 def _rate(rate_bps: float | None) -> str:
