@@ -3,16 +3,26 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup dist demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
-	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: ## Install requirements and build .venv/bin/gavotte
 	@tools/setup
 
 dist: setup ## Build the wheel with the agent inside, its SBOM and licences, and run its demo as an ordinary user (ARGS="--again" builds twice and compares)
 	@$(PYTHON) tools/dist $(ARGS)
+
+dist-arm64: setup ## The same for arm64, tried in an emulator; needs root once to install a linker and the emulator
+	@command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64-static >/dev/null || \
+		apt-get install -q -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+	@$(PYTHON) tools/dist --machine aarch64 $(ARGS)
+
+test-wheel: setup ## Install, use, upgrade and remove agents over real SSH with the command of the wheel that `make dist` has built
+	@test -x target/wheel/bin/python || .venv/bin/uv venv --quiet --python python3 target/wheel
+	@.venv/bin/uv pip install --quiet --reinstall-package gavotte --python target/wheel/bin/python dist/gavotte-*_$$(uname -m).whl
+	@GAVOTTE_COMMAND=$(CURDIR)/target/wheel/bin/gavotte $(PYTHON) -m pytest -q tests/hosts/test_over_ssh.py tests/hosts/test_other_version.py
 
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.forking import Forks
 
-GAVOTTE = Path(sys.executable).with_name("gavotte")
+GAVOTTE = Path(os.environ.get("GAVOTTE_COMMAND") or Path(sys.executable).with_name("gavotte"))
 
 
 def gavotte(

@@ -24,6 +24,7 @@ from gavotte.formats.placement import Placement
 from gavotte.model import model
 from gavotte.report import Outcome, report
 from gavotte.report.grid import LABEL_PX, grid
+from gavotte.report.layout import layout
 from gavotte.report.traffic import CROWD, SPACING_PX, host_bytes, ring
 from gavotte.terms.labels import LETTERS, shortened
 from gavotte.terms.limits import limits_of
@@ -276,3 +277,38 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GavotteError, match="is placed on `c`, which is not a host of the network"):
         report(path, fewer, apps=[app], outcomes=[Outcome(placed(network, app))])
     assert not path.exists()
+
+
+def test_hosts_are_laid_out_by_rate() -> None:
+    rack = np.arange(12) // 4
+    rates = np.where(rack[:, None] == rack[None], 1e9, 2e8) * np.random.default_rng(3).lognormal(0, 0.05, (12, 12))
+    names = [f"h{number}" for number in range(12)]
+    drawn = layout(Network.from_numpy(names, rates), names)
+    assert drawn is not None
+    assert drawn.off < 0.2
+    place = {name: (spot.x, spot.y) for spot in drawn.spots for name in spot.label.split(", ")}
+    assert sorted(place) == sorted(names)
+    far = [[np.hypot(*np.subtract(place[m], place[n])) for n in names] for m in names]
+    near = rack[:, None] == rack[None]
+    assert np.max(far, where=near, initial=0) < np.min(far, where=~near, initial=np.inf)
+    assert all(0 <= spot.x <= drawn.width and 0 <= spot.y <= drawn.height for spot in drawn.spots)
+
+
+@pytest.mark.parametrize("case", ["alike", "two", "unknown", "half", "zero", "same"])
+def test_a_layout_that_would_show_nothing_is_left_out(case: str) -> None:
+    size = 2 if case == "two" else 9
+    rates = np.full((size, size), 1e8)
+    if case == "unknown":
+        rates[:] = np.nan
+    elif case in ("half", "same"):
+        rates[:5, :5] = 1e9
+        rates[5:, 5:] = 1e9
+    if case == "half":
+        rates[np.random.default_rng(0).random((size, size)) < 0.5] = np.nan
+    elif case == "zero":
+        rates[0] = 1.0
+    names = [f"h{number}" for number in range(size)]
+    drawn = layout(Network.from_numpy(names, rates), names)
+    assert (drawn is not None) == (case in ("half", "zero", "same"))
+    if drawn is not None:
+        assert np.isfinite([(spot.x, spot.y, spot.radius) for spot in drawn.spots]).all()

@@ -24,6 +24,7 @@ from gavotte.formats.parts.rates import common_unit, format_bytes, format_in
 from gavotte.formats.parts.times import utc
 from gavotte.formats.placement import Placement
 from gavotte.report.grid import CLEAR, Grid, Layer, grid, layer_values
+from gavotte.report.layout import layout
 from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
 from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing
 from gavotte.terms.labels import shortened
@@ -201,6 +202,7 @@ def contents(
         "tables": tables,
         "verdicts": VERDICTS,
         "rates": _rates(part, past, word, doubtful & (word != unknown), tables) if network.rate_bps else None,
+        "layout": layout(part, shortened(part.names)) if network.rate_bps else None,
         "snapshots": [] if past is None else over_time(part, past),
         "traffic": [] if outcomes else [(app, traffic_grid(app)) for app in apps],
         "sections": sections,

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.formats.history import History
 from gavotte.formats.parts.rates import common_unit
 from gavotte.serve.pages.curves import Curve, Line, curve
 from gavotte.serve.pages.shown import JobRow, MetricRow, NetworkDetail, Pair
 
+Floats = npt.NDArray[np.float64]
+
 MS = 1e3
 
 
-def rates_of(detail: NetworkDetail) -> Curve | None:
-    """Draw the median rate of a network; None = it has one measurement only."""
+def rates_of(detail: NetworkDetail, history: History) -> Curve | None:
+    """Draw the median rate of a network, with a band that has 80 % of the pairs.
+
+    Args:
+        detail: all its measurements.
+        history: those for which the band is drawn.
+
+    Returns:
+        None if it has one measurement only.
+    """
     unit, scale = common_unit([each.rate_bps or 0.0 for each in detail.measurements])
-    return curve(
-        "Median rate over time",
-        [each.time_s for each in detail.measurements],
-        [Line("median rate", [_times(1 / scale, each.rate_bps) for each in detail.measurements])],
-        unit,
-    )
+    times_s = [each.time_s for each in detail.measurements]
+    bands = {float(at): _band(8 * beta / scale) for at, beta in zip(history.time_s, history.beta_Bps, strict=True)}
+    low, high = zip(*(bands.get(time_s, (None, None)) for time_s in times_s), strict=True)
+    title = "Median rate over time. In the newest measurements, a band has 80 % of the pairs"
+    values = [_times(1 / scale, each.rate_bps) for each in detail.measurements]
+    return curve(title, times_s, [Line("median rate", values, low=low, high=high)], unit)
+
+
+def _band(rates: Floats) -> tuple[float | None, float | None]:
+    known = rates[np.isfinite(rates)]
+    if not known.size:
+        return None, None
+    low, high = np.quantile(known, (0.1, 0.9))
+    return float(low), float(high)
 
 
 def latencies_of(detail: NetworkDetail) -> Curve | None:

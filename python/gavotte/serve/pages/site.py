@@ -202,7 +202,7 @@ class Site:
             "stored_network",
             detail=detail,
             at=until_s,
-            rates_curve=rates_of(detail),
+            rates_curve=rates_of(detail, history),
             latency_curve=latencies_of(detail),
             **shown,
         )
