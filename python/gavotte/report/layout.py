@@ -87,7 +87,7 @@ def layout(network: Network, names: Sequence[str]) -> Layout | None:
     known = rates_bps[np.isfinite(rates_bps)]
     if not 3 <= len(names) <= MOST or not known.size:
         return None
-    slow, fast = np.quantile(known, (0.05, 0.95))
+    slow, fast = np.quantile(known, (0.01, 0.99))
     if not slow > 0 or fast < LEAST_SPREAD * slow:
         return None
     # A few very slow or very fast pairs would push all others together.
