@@ -3,13 +3,16 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup setup-demo dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z0-9%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: ## Install requirements and build .venv/bin/gavotte
 	@tools/setup
+
+setup-demo:
+	@tools/setup demo
 
 dist: setup ## Build the wheel with the agent inside, its SBOM and licences, and run its demo as an ordinary user (ARGS="--again" builds twice and compares)
 	@$(PYTHON) tools/dist $(ARGS)
@@ -24,7 +27,7 @@ test-wheel: setup ## Install, use, upgrade and remove agents over real SSH with 
 	@.venv/bin/uv pip install --quiet --reinstall-package gavotte --python target/wheel/bin/python dist/gavotte-*_$$(uname -m).whl
 	@GAVOTTE_COMMAND=$(CURDIR)/target/wheel/bin/gavotte $(PYTHON) -m pytest -q tests/hosts/test_over_ssh.py tests/hosts/test_other_version.py
 
-demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
+demo: setup-demo ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
 # Labs mostly wait for packets. Lints, Rust's tests and the Python tests that start no processes use the idle processor time, at the

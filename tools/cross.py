@@ -6,11 +6,11 @@ Rust's libraries and a Python for arm64 are Debian's, unpacked into a folder and
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+from apt_folder import AptFolder
 
 TARGET = "aarch64-unknown-linux-gnu"
 LINKER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
@@ -58,10 +58,9 @@ def debian_rust(folder: Path) -> Path:
     root = folder / "rust"
     rustc = root / "rustc"
     if not rustc.exists():
-        apt = Apt(folder / "apt", "amd64", "arm64")
-        names = ["rustc-web", "libstd-rust-web-dev:amd64", "libstd-rust-web-dev:arm64", "libllvm22"]
-        names += [each for each in apt.needs("libstd-rust-web-dev") if each.startswith("libstd-rust-web-")]
-        apt.unpack(names, root)
+        apt = AptFolder(folder / "apt", "amd64", "arm64")
+        compiler = [each for each in apt.needs("rustc-web") if "rust" in each or each.startswith("libllvm")]
+        apt.unpack([*compiler, "libstd-rust-web-dev:arm64"], root)
         libraries = root / "usr" / "lib" / "x86_64-linux-gnu"
         new = rustc.with_suffix(".new")
         new.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {root}/usr/bin/rustc "$@"\n')
@@ -74,61 +73,9 @@ def python(folder: Path) -> list[str]:
     """Return the command line of a Python for arm64, unpacked below a folder, in an emulator."""
     root = folder / "python"
     if not (root / "done").exists():
-        apt = Apt(folder / "apt-arm64", "arm64")
+        apt = AptFolder(folder / "apt-arm64", "arm64")
         # Wheels of numpy and gRPC need the C++ library.
-        apt.unpack([*apt.needs("python3", deep=True), "libstdc++6"], root)
+        apt.unpack(apt.needs("python3", "libstdc++6"), root)
         (root / "done").touch()
     (program,) = (root / "usr" / "bin").glob("python3.[0-9]*[0-9]")
     return [EMULATOR, "-L", str(root), str(program)]
-
-
-class Apt:
-    """Packages of other kinds of machines, with lists of its own: the machine's settings stay as they are.
-
-    Args:
-        folder: its lists and packages.
-        architectures: the kinds of machines, the main one first.
-    """
-
-    def __init__(self, folder: Path, *architectures: str) -> None:
-        self._folder = folder
-        for each in ("lists/partial", "cache/archives/partial"):
-            (folder / each).mkdir(parents=True, exist_ok=True)
-        (folder / "status").touch()
-        options = {
-            "APT::Architecture": architectures[0],
-            "Dir::State": str(folder),
-            "Dir::State::lists": str(folder / "lists"),
-            "Dir::State::status": str(folder / "status"),
-            "Dir::Cache": str(folder / "cache"),
-            "APT::Sandbox::User": "root",
-            "APT::Install-Recommends": "false",
-        }
-        self._options = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-        self._options += [word for each in architectures for word in ("-o", f"APT::Architectures::={each}")]
-        self._run("apt-get", "update", "-q")
-
-    def needs(self, package: str, *, deep: bool = False) -> list[str]:
-        """Return what a package needs; deep = also what these need, and the package itself."""
-        how = ["--recurse"] if deep else []
-        kinds = ["--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"]
-        text = self._run("apt-cache", "depends", *how, *kinds, package)
-        names = [line.strip().removeprefix("Depends: ").removeprefix("PreDepends: ") for line in text.splitlines()]
-        return [name for name in dict.fromkeys(names) if not name.startswith("<") and "|" not in name]
-
-    def unpack(self, packages: list[str], root: Path) -> None:
-        """Download packages and unpack them into a folder; no script of theirs runs."""
-        archives = self._folder / "cache" / "archives"
-        self._run("apt-get", "download", "-q", *packages, cwd=archives)
-        root.mkdir(parents=True, exist_ok=True)
-        for archive in sorted(archives.glob("*.deb")):
-            self._run("dpkg", "-x", str(archive), str(root))
-            archive.unlink()
-
-    def _run(self, program: str, *words: str, cwd: Path | None = None) -> str:
-        own = [] if program == "dpkg" else self._options
-        line = [program, *own, *words]
-        result = subprocess.run(line, cwd=cwd, capture_output=True, text=True, check=False, env=os.environ)
-        if result.returncode:
-            sys.exit(f"cross: {program} failed: {result.stderr.strip()[-500:]}")
-        return result.stdout
