@@ -156,7 +156,8 @@ proto: setup ## Generate the Python side of proto/
 	sed -i '/^ # This class is part of an EXPERIMENTAL API/,$$d' python/gavotte/agents/agent_pb2_grpc.py python/gavotte/transfer/queue_pb2_grpc.py
 
 lock: setup ## Renew requirements.lock from pyproject.toml
-	.venv/bin/uv pip compile --quiet --all-extras --generate-hashes --no-header pyproject.toml -o requirements.lock
+	@# Debian 12 has Python 3.11.2, and some packages need a later 3.11.
+	.venv/bin/uv pip compile --quiet --python-version 3.11.2 --all-extras --generate-hashes --no-header pyproject.toml -o requirements.lock
 
 clean: ## Remove every build product
 	rm -rf .venv target fuzz/target build .pytest_cache .mypy_cache .ruff_cache .hypothesis python/gavotte/_core*.so
