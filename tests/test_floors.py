@@ -40,7 +40,8 @@ FLOORS = [
     {"terms"},
     {"agents", "_core"},
     ROOMS,
-    {"aio", "demo", "launch", "serve", "watch"},
+    {"demo", "launch", "serve", "watch"},
+    {"aio"},
     {"cli"},
     {"__main__"},
 ]

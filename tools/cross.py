@@ -24,13 +24,14 @@ def missing() -> list[str]:
     return [package for program, packages in PACKAGES.items() if shutil.which(program) is None for package in packages]
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, *, links: bool) -> dict[str, str]:
     """Return the variables with which cargo builds for arm64.
 
     Args:
         folder: where downloads are kept.
+        links: whether to link with `LINKER`: the module of a wheel is linked by zig instead, for old C libraries.
     """
-    variables = {f"CARGO_TARGET_{TARGET.upper().replace('-', '_')}_LINKER": LINKER}
+    variables = {f"CARGO_TARGET_{TARGET.upper().replace('-', '_')}_LINKER": LINKER} if links else {}
     if has_target("rustc") or added_by_rustup():
         return variables
     return variables | {"RUSTC": str(debian_rust(folder))}

@@ -1,9 +1,11 @@
 """Verbs that wait for hosts, to be awaited: `await gavotte.aio.measure(inventory)`.
 
 Each runs in a thread of its own and takes the arguments of the verb of its name. When the awaiting task is cancelled,
-the verb ends at its next report of progress, and releases its agents. Only then does the task end.
+the verb ends at its next report of progress, and releases its agents. Only then does the task end. A watch is iterated:
+`async for notice in gavotte.aio.watch(question)`.
 """
 
 from gavotte.aio.awaiting import broadcast, measure, run
+from gavotte.aio.watching import watch
 
-__all__ = ["broadcast", "measure", "run"]
+__all__ = ["broadcast", "measure", "run", "watch"]
