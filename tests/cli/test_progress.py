@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+import fcntl
+import os
+import pty
 import re
+import struct
+import subprocess
+import termios
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +19,7 @@ from typing import Any
 import pytest
 from tests.shell import GAVOTTE, gavotte, until
 
-from gavotte import cli
+from gavotte import cli, lab
 from gavotte.cli import progress as bars
 
 LONG = {
@@ -49,7 +55,12 @@ def after_a_line(lines: list[str], display: AbstractContextManager[Any], *amount
     [
         ("paths", None, (3, 12), r"measuring: 3 of 12 paths, \d+ s so far"),
         ("", None, (3, 12), r"measuring: 3 of 12, \d+ s so far"),
-        (bars.BYTES, None, (2_000_000, 265_000_000), r"measuring: 2\.00 MB of 265 MB, \d+ s so far"),
+        (
+            bars.BYTES,
+            None,
+            (2_000_000, 265_000_000),
+            r"measuring: 2\.00 MB of 265 MB, \d+ s so far, .* [kMG]?bit/s so far",
+        ),
         ("", 75.0, (), r"measuring: \d+ of about 75 s"),
         ("", 0.001, (), r"measuring: \d+ s so far, more than the expected 0 s"),
         ("paths", None, (), r"measuring: \d+ s so far"),
@@ -60,6 +71,36 @@ def test_a_line_says_how_much_is_done(
 ) -> None:
     line = after_a_line(lines, bars.progress("measuring", unit, limit_s=limit_s), *amounts)
     assert re.fullmatch(shape, line)
+
+
+def test_what_was_learnt_is_shown(lines: list[str]) -> None:
+    with bars.progress("measuring", "paths") as meter:
+        meter(3, 12)
+        meter.learnt("191 Mbit/s in the median")
+        meter(4, 12)
+        lines.clear()
+        until(lambda: lines)
+    assert lines[-1] == "measuring: 4 of 12 paths, 0 s so far, 191 Mbit/s in the median"
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("wide", [80, 200])
+def test_a_terminal_shows_what_is_left_and_what_was_learnt(small_cloud: lab.Session, wide: int) -> None:
+    inner, outer = pty.openpty()
+    fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 40, wide, 0, 0))
+    words = [str(GAVOTTE), "measure", "--hosts", str(small_cloud.hosts_file), "--count", "3"]
+    seen = b""
+    own = {name: value for name, value in os.environ.items() if name != "GAVOTTE_NO_PROGRESS"} | {"TERM": "xterm"}
+    with subprocess.Popen(words, stdin=outer, stdout=subprocess.DEVNULL, stderr=outer, env=own) as process:
+        os.close(outer)
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(inner, 65536):
+                seen += part
+        assert process.wait(60) == 0
+    os.close(inner)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode(errors="replace"))
+    assert re.search(r"\d+ of 18 paths", shown)
+    assert wide < 100 or re.search(r"bit/s in the median, .* to .*bit/s", shown)
 
 
 def test_work_that_reports_nothing_is_not_silent(lines: list[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -34,13 +36,14 @@ from gavotte.cli.options import (
 from gavotte.cli.options import Pilot as PilotOption
 from gavotte.cli.output import emit_json, note, warn
 from gavotte.cli.pilot import PilotTerms, check_pilot, needs_pilot, pilot_document
-from gavotte.cli.progress import progress
+from gavotte.cli.progress import Meter, progress
 from gavotte.cli.settings.applying import is_from_file
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_rate
 from gavotte.terms import Progress
 
 if TYPE_CHECKING:
@@ -55,6 +58,9 @@ measure = typer.Typer(
     help="Measure every directed path between the hosts.",
     invoke_without_command=True,
 )
+
+LEARN_S = 0.3
+"""Interval at which rates so far are shown."""
 
 
 @dataclass(frozen=True)
@@ -176,11 +182,11 @@ def paths(
             show_plan(plan, as_json=show.as_json)
             return
         journal = None if output is None else journal_path(output)
-        with progress("measuring", "paths") as advance, _resumable(journal):
-            advance(0, plan.reachable.paths * plan.question.count)
+        with progress("measuring", "paths") as meter, _resumable(journal):
+            meter(0, plan.reachable.paths * plan.question.count)
             enough = _stable(asked.seed) if asked.until_stable else None
-            advance = _then_sustain(advance, plan.reachable.paths, work.sustain)
-            session = MeasureSession(advance, work.take_over, journal, work.resume, enough, reach)
+            advance = _then_sustain(meter, plan.reachable.paths, work.sustain)
+            session = MeasureSession(advance, work.take_over, journal, work.resume, enough, reach, _learning(meter))
             result = carry_out(plan, session)
     spare = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
     shared: dict[str, object] | None = None
@@ -326,6 +332,24 @@ def _then_sustain(advance: Progress, paths: int, sustain_s: float) -> Progress:
             note(f"all {counted(paths, 'path')} have a rate; then each host sends for {seconds:g} s (--sustain)")
 
     return count
+
+
+def _learning(meter: Meter) -> Callable[[float], None]:
+    """Return what takes each rate, so that their median and extremes so far are shown."""
+    rates_bps, due_s = array("d"), 0.0
+
+    def hear(rate_bps: float) -> None:
+        nonlocal due_s
+        rates_bps.append(rate_bps)
+        if time.monotonic() < due_s:
+            return
+        # The median of a million rates takes 10 ms.
+        due_s = time.monotonic() + LEARN_S
+        shares = np.quantile(np.array(rates_bps), (0.5, 0.0, 1.0)).tolist()
+        middle, slow, fast = map(format_rate, shares)
+        meter.learnt(f"{middle} in the median, {slow} to {fast}")
+
+    return hear
 
 
 @contextmanager

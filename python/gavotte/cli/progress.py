@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from itertools import repeat
 
 from gavotte.cli.output import note, stderr
-from gavotte.formats.parts.rates import format_bytes
-from gavotte.terms import Progress
+from gavotte.formats.parts.rates import format_bytes, format_rate
 
 LINE_S = 10.0
 """Seconds between two lines about work that ends."""
@@ -30,9 +29,31 @@ BYTES = "bytes"
 """The unit of amounts that are printed as kB, MB and so on."""
 
 
+class Meter:
+    """Takes how much of some work is done, as a function of (done, total), and what was learnt so far.
+
+    Args:
+        show: called with done, total and the text of what was learnt.
+    """
+
+    def __init__(self, show: Callable[[int, int, str], None]) -> None:
+        self._show = show
+        self._amount = (0, 0)
+        self._learnt = ""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show an amount."""
+        self._amount = (done, total)
+        self._show(done, total, self._learnt)
+
+    def learnt(self, text: str) -> None:
+        """Show what was learnt with the amounts that follow, such as `191 Mbit/s in the median`."""
+        self._learnt = text
+
+
 @contextmanager
-def progress(label: str, unit: str = "", *, limit_s: float | None = None) -> Iterator[Progress]:
-    """Show how much of some work is done. Yields a function of (done, total).
+def progress(label: str, unit: str = "", *, limit_s: float | None = None) -> Iterator[Meter]:
+    """Show what is done of some work and what is left, and what was learnt so far. Yields a function of (done, total).
 
     Args:
         label: what happens, such as `measuring`.
@@ -40,26 +61,39 @@ def progress(label: str, unit: str = "", *, limit_s: float | None = None) -> Ite
         limit_s: how long the work is known to take, for work that counts nothing; None = unknown.
     """
     if _silent():
-        yield lambda _done, _total: None
+        yield Meter(lambda _done, _total, _learnt: None)
         return
     if not sys.stderr.isatty():
-        amounts: list[tuple[int, int]] = []
+        newest: list[tuple[int, int, str]] = []
 
-        def count(done: int, total: int) -> None:
-            amounts[:] = [(done, total)]
+        def keep(done: int, total: int, learnt: str) -> None:
+            newest[:] = [(done, total, learnt)]
 
         def line(elapsed_s: float) -> str:
-            return f"{label}: {_amount(amounts, unit, elapsed_s, limit_s)}"
+            return f"{label}: {_amount(newest, unit, elapsed_s, limit_s)}"
 
         with _lines(line, repeat(LINE_S)):
-            yield count
+            yield Meter(keep)
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        TextColumn("{task.fields[amount]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[learnt]}", markup=False),
+    )
     with Progress(*columns, console=stderr(), transient=True) as bars:
-        bar = bars.add_task(label, total=None)
-        yield lambda done, total: bars.update(bar, completed=done, total=total)
+        bar = bars.add_task(label, total=None, amount="", learnt="")
+        begin_s = time.monotonic()
+
+        def show(done: int, total: int, learnt: str) -> None:
+            so_far = _so_far(done, time.monotonic() - begin_s, unit, learnt)
+            bars.update(bar, completed=done, total=total, amount=_of(done, total, unit), learnt=so_far)
+
+        yield Meter(show)
 
 
 @contextmanager
@@ -183,16 +217,28 @@ def _silent() -> bool:
     return bool(os.environ.get("GAVOTTE_NO_PROGRESS"))
 
 
-def _amount(amounts: list[tuple[int, int]], unit: str, elapsed_s: float, limit_s: float | None) -> str:
-    """Return how much is done of how much, and for how long the work has been going."""
-    if not amounts:
+def _amount(newest: list[tuple[int, int, str]], unit: str, elapsed_s: float, limit_s: float | None) -> str:
+    """Return how much is done of how much, for how long the work has been going, and what was learnt."""
+    if not newest:
         if limit_s is None or elapsed_s > limit_s:
             return _elapsed(elapsed_s) + ("" if limit_s is None else f", more than the expected {limit_s:.0f} s")
         return f"{elapsed_s:.0f} of about {limit_s:.0f} s"
-    done, total = amounts[0]
+    done, total, learnt = newest[0]
+    parts = (_of(done, total, unit), _elapsed(elapsed_s), _so_far(done, elapsed_s, unit, learnt))
+    return ", ".join(each for each in parts if each)
+
+
+def _so_far(done: int, elapsed_s: float, unit: str, learnt: str) -> str:
+    """Return what was learnt; of bytes, at least how fast they are."""
+    fast = unit == BYTES and not learnt and done > 0 and elapsed_s > 0
+    return f"{format_rate(8 * done / elapsed_s)} so far" if fast else learnt
+
+
+def _of(done: int, total: int, unit: str) -> str:
+    """Return how much is done of how much, such as `3 of 12 paths`."""
     if unit == BYTES:
-        return f"{format_bytes(done)} of {format_bytes(total)}, {_elapsed(elapsed_s)}"
-    return f"{done} of {total}{' ' * bool(unit)}{unit}, {_elapsed(elapsed_s)}"
+        return f"{format_bytes(done)} of {format_bytes(total)}"
+    return f"{done} of {total}{' ' * bool(unit)}{unit}"
 
 
 def _elapsed(elapsed_s: float) -> str:

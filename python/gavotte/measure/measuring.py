@@ -220,7 +220,9 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
         results.inventory = fleet.inventory
         underway = Underway(paths, limits, results, again=question.again, most=plan.most)
         agents = FleetAgents(fleet, paths.names)
-        Runner(underway, agents, journal=kept, progress=session.progress, enough=session.enough).run()
+        Runner(
+            underway, agents, journal=kept, progress=session.progress, enough=session.enough, heard=session.heard
+        ).run()
         state = underway.state
         return Measurement(
             history=replace(results.history(), evidence=underway.evidence()),

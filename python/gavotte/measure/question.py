@@ -155,9 +155,11 @@ class MeasureSession(ProbeSession):
         resume: continue from the journal of an interrupted measurement.
         enough: called after each snapshot with all so far; true ends the measurement before `count`.
         reach: open connections to the agents, for repeated measurements; None = they are opened and closed.
+        heard: called with each rate that a path shows, in bit/s of TCP goodput.
     """
 
     journal: Path | None = None
     resume: bool = False
     enough: Enough | None = None
     reach: Reach | None = None
+    heard: Callable[[float], None] | None = None

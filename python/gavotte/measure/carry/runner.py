@@ -40,6 +40,7 @@ class Runner:
         journal: Journal | None = None,
         progress: Progress | None = None,
         enough: Callable[[History], bool] | None = None,
+        heard: Callable[[float], None] | None = None,
     ) -> None:
         """Create a runner that has not begun.
 
@@ -49,12 +50,14 @@ class Runner:
             journal: receives the answers; None = they are not kept.
             progress: called for each path that is done.
             enough: called after each snapshot; true ends the measurement.
+            heard: called with each rate, in bit/s.
         """
         self._underway = underway
         self._agents = agents
         self._journal = journal
         self._progress = progress
         self._enough = enough
+        self._heard = heard
 
     def run(self) -> None:
         """Carry out instructions until there are none.
@@ -80,6 +83,8 @@ class Runner:
                 case Keep(snapshot, pair, result):
                     if self._journal is not None:
                         self._journal.add(snapshot, *pair, result)
+                    if self._heard is not None and not result.reading.refusal:
+                        self._heard(result.reading.goodput_bps)
                 case Report(done, total):
                     if self._progress is not None:
                         self._progress(done, total)
