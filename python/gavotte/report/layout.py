@@ -20,7 +20,7 @@ WIDTH, HEIGHT, MARGIN, SIDE = 900, 460, 25, 130
 """Largest size of the picture in pixels, its margin, and room for labels at the right."""
 LEAST_SPREAD = 1.25
 """Ratio of the fast pairs' rate to the slow pairs' below which all hosts are alike, and a picture would show noise."""
-MOST_OFF = 0.35
+MOST_OFF = 0.25
 """Largest median error of distances in the picture that it is drawn with."""
 MOST = 300
 """Most hosts that are laid out."""
