@@ -31,6 +31,12 @@ LONGEST = 2000
 UNBOUNDED = {"gavotte.agents.GatedTrainResult.high_bps"}
 """Fields that are infinite where the rate is only a lower bound."""
 
+SIGNED = {
+    f"gavotte.agents.DatagramsResult.{field}"
+    for field in ("clock_ahead_s", "least_delay_s", "median_delay_s", "high_delay_s", "most_delay_s")
+}
+"""Fields that compare two hosts' clocks: negative where the receiver's is behind, whatever a probe may take."""
+
 _TEXT, _FLOAT, _ENUM, _MESSAGE = (
     FieldDescriptor.CPPTYPE_STRING,
     FieldDescriptor.CPPTYPE_DOUBLE,
@@ -65,13 +71,16 @@ def check_message(message: Message, *, deadline_s: float = MOST_S) -> None:
         elif field.cpp_type != _TEXT:
             most = _most(field, deadline_s)
             # NaN is in no range.
-            if not all(0 <= each <= most for each in values):
+            least = -most if field.full_name in SIGNED else 0
+            if not all(least <= each <= most for each in values):
                 raise AgentError(f"it reports {field.name} = {_shown(values)}, which is impossible")
 
 
 def _most(field: FieldDescriptor, deadline_s: float) -> float:
     if field.full_name in UNBOUNDED:
         return math.inf
+    if field.full_name in SIGNED:
+        return MOST_S
     if field.name == "hops":
         return MOST_HOPS
     if field.name == "mtu_bytes":
