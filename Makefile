@@ -18,11 +18,12 @@ dist: setup ## Build the wheel with the agent inside, its SBOM and licences, and
 	@$(PYTHON) tools/dist $(ARGS)
 
 dist-arm64: setup ## The same for arm64, tried in an emulator; needs root once to install a linker and the emulator
-	@command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64-static >/dev/null || \
+	@command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64-static >/dev/null || [ "$$(id -u)" != 0 ] || \
 		apt-get install -q -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 	@$(PYTHON) tools/dist --machine aarch64 $(ARGS)
 
 test-wheel: setup ## Install, use, upgrade and remove agents over real SSH with the command of the wheel that `make dist` has built
+	@ls dist/gavotte-*_$$(uname -m).whl >/dev/null 2>&1 || { echo "test-wheel: dist/ has no wheel; run make dist first" >&2; exit 1; }
 	@test -x target/wheel/bin/python || .venv/bin/uv venv --quiet --python python3 target/wheel
 	@.venv/bin/uv pip install --quiet --reinstall-package gavotte --python target/wheel/bin/python dist/gavotte-*_$$(uname -m).whl
 	@GAVOTTE_COMMAND=$(CURDIR)/target/wheel/bin/gavotte $(PYTHON) -m pytest -q tests/hosts/test_over_ssh.py tests/hosts/test_other_version.py

@@ -9,7 +9,9 @@ from pathlib import Path
 
 
 class AptFolder:
-    """Packages of other kinds of machines, with lists of its own: the machine's settings stay as they are.
+    """Debian's packages for some kinds of machines, with lists of their own: the machine's settings stay as they are.
+
+    A failure ends the program with apt's own last words.
 
     Args:
         folder: its lists and packages.

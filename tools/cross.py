@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from apt_folder import AptFolder
@@ -43,6 +44,7 @@ def has_target(rustc: str | Path) -> bool:
     return (Path(root) / "lib" / "rustlib" / TARGET / "lib").is_dir()
 
 
+@cache
 def added_by_rustup() -> bool:
     """Return whether rustup could add them."""
     if shutil.which("rustup") is None:

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,11 +61,14 @@ def ended(served: Served, number: int) -> Any:
 @contextmanager
 def mute_host(folder: Path) -> Iterator[Path]:
     """Yield an inventory whose host accepts connections and never answers, so that commands wait."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    # The path of a Unix socket has at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="mute-") as short, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{short}/agent.sock")
+        listener.listen(100)
         file = folder / "mute.hosts.toml"
-        agent = f"127.0.0.1:{listener.getsockname()[1]}"
         file.write_text(
-            f'format = "gavotte/hosts/1"\n[[host]]\nname = "mute"\naddress = "127.0.0.1"\nagent = "{agent}"\n'
+            'format = "gavotte/hosts/1"\n[[host]]\nname = "mute"\naddress = "127.0.0.1"\n'
+            f'agent = "unix:{short}/agent.sock"\n'
         )
         yield file
 
@@ -159,8 +163,8 @@ def test_pages_offer_what_they_are_about(waiting: Served) -> None:
     assert [each["command"] for each in waiting.ask("/api/commands", headers=own(waiting)).json] == [
         "check",
         "slow",
-        "carry",
         "watch",
+        "carry",
         "clear",
     ]
 
@@ -228,6 +232,35 @@ def test_a_server_may_be_told_to_start_nothing(tmp_path: Path) -> None:
         assert "gavotte measure" not in server.ask("/networks/cloud", headers=own(server)).text
     done = gavotte("serve", "--store", "s.sqlite3", "--guarantee", "g.guarantee.toml", cwd=tmp_path)
     assert done.stderr == "error: guarantees are applied to hosts; name the hosts\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--hosts", "none.hosts.toml"), "none.hosts.toml"),
+        (("--hosts", "192.0.2.1,192.0.2.2", "--guarantee", "none.guarantee.toml"), "none.guarantee.toml: no such file"),
+    ],
+)
+def test_what_pages_could_not_use_is_refused_at_once(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
+    filled(tmp_path / "s.sqlite3", snapshots=2)
+    done = gavotte("serve", "--store", "s.sqlite3", "--port", "0", *words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert reason in done.stderr
+
+
+@pytest.mark.parametrize("url", ["{}/s.sqlite3", "sqlite:///{}/s.sqlite3"])
+def test_a_job_keeps_the_servers_store_and_hosts_in_another_folder(tmp_path: Path, url: str) -> None:
+    filled(tmp_path / "s.sqlite3", snapshots=2)
+    labels = {"job": "77aa", "command": "true", "ranks": 1, "typed": "mpirun true", "folder": "/"}
+    with open_store(tmp_path / "s.sqlite3") as store:
+        store.add_records([Record(kind=LAUNCH, metric=WALL_S, value=1.0, time_s=time.time(), labels=labels)])
+    with mute_host(tmp_path) as hosts:
+        words = ["--store", url.format("."), "--hosts", hosts.name]
+        with serving(tmp_path, *words, has_network=False) as server:
+            page = server.ask("/jobs/77aa", headers=own(server)).text
+    line = f"gavotte launch --hosts {hosts} --store {tmp_path}/s.sqlite3 -- mpirun true"
+    assert line in page
 
 
 def page_with(served: Served, path: str, words: str) -> str:

@@ -38,12 +38,10 @@ class Meter:
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
         self._show = show
-        self._amount = (0, 0)
         self._learnt = ""
 
     def __call__(self, done: int, total: int) -> None:
         """Show an amount."""
-        self._amount = (done, total)
         self._show(done, total, self._learnt)
 
     def learnt(self, text: str) -> None:

@@ -83,12 +83,17 @@ class Service:
         return Catalogue(self._open.enter_context(open_store(self.question.store or None, create=False)))
 
     def _asked(self) -> Guarded | None:
-        """Return what knows the guarantees of the hosts; None without hosts."""
+        """Return what knows the guarantees of the hosts; None without hosts. Check what pages are to use."""
         if not self.question.hosts:
             return None
         # What reaches agents takes 0.2 s to load.
+        from gavotte.agents import resolve_hosts
+        from gavotte.formats.guarantee import read_guarantee
         from gavotte.serve.pages.guarded import Guarded
 
+        resolve_hosts(self.question.hosts)
+        if self.question.guarantee is not None:
+            read_guarantee(self.question.guarantee)
         return Guarded(self.question.hosts)
 
     def _offered(self, note: Callable[[str], None]) -> Actions | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,29 +56,19 @@ class Offers:
     def __init__(self, question: ServeQuestion, stored: Catalogue | None) -> None:
         self._question = question
         self._stored = stored
-        hosts, network, guarantee = question.hosts, question.network, question.guarantee
+        self._hosts = ["--hosts", _absolute(question.hosts)] if question.hosts else []
         self._makers: dict[str, Callable[[str], Offer | None]] = {"cancel": self._cancel}
         if stored is not None:
             self._makers["launch"] = self._launch
-        if hosts:
-            to_hosts = ["--hosts", hosts]
-            self._fixed("check", "Check the hosts", ["hosts", "check", *to_hosts])
-            self._fixed("slow", "Find slow hosts", ["hosts", "slow", *to_hosts])
-            if stored is not None:
+            if question.hosts:
                 self._makers["measure"] = self._measure
-            if network is not None:
-                known = str(network)
-                if stored is not None:
-                    words = ["transfers", "serve", *to_hosts, "--network", known, *self._socket()]
-                    self._fixed("carry", "Carry out queued transfers", words, in_store=True)
-                self._fixed("watch", "Watch the network", ["watch", known, *to_hosts], in_store=stored is not None)
-            if guarantee is not None:
-                self._fixed("apply", "Apply the guarantees", ["guarantee", "apply", str(guarantee), *to_hosts])
-            self._fixed("clear", "Remove all guarantees", ["guarantee", "clear", *to_hosts])
+        self.fixed = self._without_subject() if question.hosts else {}
+        """The offers that need no subject, by name."""
 
-    def names(self) -> list[str]:
-        """Return the names of offers without a subject."""
-        return [name for name in self._makers if name not in ("cancel", "launch", "measure")]
+    @property
+    def can_measure(self) -> bool:
+        """Whether a network of any name can be measured."""
+        return "measure" in self._makers
 
     def get(self, name: str, subject: str = "") -> Offer | None:
         """Return an offer; None = this server has none of the name, or none for the subject.
@@ -87,22 +78,39 @@ class Offers:
             subject: the network's name for `measure`, the transfer's number for `cancel`, and the job's key for
                 `launch`; empty for all others.
         """
-        make = self._makers.get(name)
-        return None if make is None else make(subject)
+        if name in self._makers:
+            return self._makers[name](subject)
+        return None if subject else self.fixed.get(name)
 
-    def _fixed(self, name: str, title: str, words: list[str], *, in_store: bool = False) -> None:
-        offer = self._in_store(title, words) if in_store else Offer(title, words)
-        self._makers[name] = lambda subject: None if subject else offer
+    def _without_subject(self) -> dict[str, Offer]:
+        hosts, network, guarantee = self._hosts, self._question.network, self._question.guarantee
+        offers = {
+            "check": Offer("Check the hosts", ["hosts", "check", *hosts]),
+            "slow": Offer("Find slow hosts", ["hosts", "slow", *hosts]),
+        }
+        if network is not None:
+            watch = ["watch", str(network), *hosts]
+            if self._stored is None:
+                offers["watch"] = Offer("Watch the network", watch)
+            else:
+                offers["watch"] = self._in_store("Watch the network", watch)
+                carry = ["transfers", "serve", *hosts, "--network", str(network), *self._socket()]
+                offers["carry"] = self._in_store("Carry out queued transfers", carry)
+        if guarantee is not None:
+            offers["apply"] = Offer("Apply the guarantees", ["guarantee", "apply", str(guarantee), *hosts])
+        offers["clear"] = Offer("Remove all guarantees", ["guarantee", "clear", *hosts])
+        return offers
 
     def _in_store(self, title: str, words: Sequence[str], after: Sequence[str] = (), folder: str = "") -> Offer:
         """Return an offer that uses the served store. A URL that may have a password goes into a variable."""
         assert self._stored is not None
-        url, name = self._question.store or "", self._stored.name
+        url = self._question.store or os.environ.get(STORE, "")
         if not url:
             return Offer(title, [*words, *after], folder=folder)
-        if "://" in url:
-            return Offer(title, [*words, *after], {STORE: url}, {STORE: name}, folder)
-        return Offer(title, [*words, "--store", str(Path(url).absolute()), *after], folder=folder)
+        file = url.removeprefix("sqlite:///")
+        if "://" in file:
+            return Offer(title, [*words, *after], {STORE: url}, {STORE: self._stored.name}, folder)
+        return Offer(title, [*words, "--store", str(Path(file).absolute()), *after], folder=folder)
 
     def _socket(self) -> list[str]:
         return [] if self._question.socket is None else ["--socket", str(self._question.socket)]
@@ -110,7 +118,7 @@ class Offers:
     def _measure(self, series: str) -> Offer | None:
         if not 0 < len(series) <= MOST_NAME or not series.isprintable():
             return None
-        return self._in_store("Measure", ["measure", "--hosts", self._question.hosts, f"--series={series}"])
+        return self._in_store("Measure", ["measure", *self._hosts, f"--series={series}"])
 
     def _cancel(self, transfer: str) -> Offer | None:
         if not transfer.isascii() or not transfer.isdecimal() or len(transfer) > MOST_NAME:
@@ -127,5 +135,11 @@ class Offers:
             return None
         if not typed:
             return None
-        hosts = ["--hosts", self._question.hosts] if self._question.hosts else []
-        return self._in_store("Run it again", ["launch", *hosts], ["--", *typed], job.folder)
+        return self._in_store("Run it again", ["launch", *self._hosts], ["--", *typed], job.folder)
+
+
+def _absolute(hosts: str) -> str:
+    """Return hosts that mean the same in any folder: `my.hosts.toml`, `mpi:hostfile` or others that name a file."""
+    kind, colon, name = hosts.rpartition(":")
+    file = Path(name)
+    return f"{kind}{colon}{file.absolute()}" if file.is_file() else hosts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from json import JSONDecodeError
@@ -12,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gavotte.errors import GavotteError
 from gavotte.extras import needs
-from gavotte.serve.actions.offers import Offer, Offers
+from gavotte.serve.actions.offers import Offers
 from gavotte.serve.actions.runs import Runs, RunState
 from gavotte.serve.pages.openapi import Operation
+from gavotte.serve.pages.shown import Shown
 
 with needs("serve"):
     from aiohttp import web
@@ -37,7 +37,7 @@ class Wanted(BaseModel):
     subject: str = ""
 
 
-class OfferRow(BaseModel):
+class OfferRow(Shown):
     """A command that can be started without a subject.
 
     Attributes:
@@ -45,8 +45,6 @@ class OfferRow(BaseModel):
         title: what it does.
         line: its command line.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     command: str
     title: str
@@ -62,12 +60,7 @@ class Actions:
 
     def rows(self) -> list[OfferRow]:
         """Return the offers without a subject."""
-        offers = {name: self.offers.get(name) for name in self.offers.names()}
-        return [OfferRow(command=name, title=each.title, line=each.line) for name, each in offers.items() if each]
-
-    def offer(self, name: str, subject: str = "") -> Offer | None:
-        """Return an offer for a page; None = there is none."""
-        return self.offers.get(name, subject)
+        return [OfferRow(command=name, title=each.title, line=each.line) for name, each in self.offers.fixed.items()]
 
     def start(self, wanted: Wanted) -> RunState:
         """Start what is wanted.
@@ -147,6 +140,6 @@ def _answer(act: Callable[[web.Request], Awaitable[RunState]]) -> Callable[[web.
             run = await act(request)
         except GavotteError as error:
             return web.json_response({"error": str(error)}, status=REFUSED)
-        return web.json_response(json.loads(run.model_dump_json()), status=200)
+        return web.Response(text=run.model_dump_json(), content_type="application/json")
 
     return answer

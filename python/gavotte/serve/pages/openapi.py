@@ -94,5 +94,8 @@ def _described(operation: Operation, schema: object, body: object) -> dict[str, 
             {"name": name, "in": place, "required": True, "schema": {"type": "string"}} for name, place in places
         ],
         **({} if body is None else {"requestBody": given}),
-        "responses": {"200": {"description": "found", "content": {"application/json": {"schema": schema}}}, **refused},
+        "responses": {
+            "200": {"description": "answer", "content": {"application/json": {"schema": schema}}},
+            **refused,
+        },
     }

@@ -158,7 +158,7 @@ class Site:
                 "duration": _seconds,
                 "counted": counted,
                 "counted_rows": 20,
-                "offer": _no_offer if self._actions is None else self._actions.offer,
+                "offer": _no_offer if self._actions is None else self._actions.offers.get,
             }
             | shown
         )
@@ -256,7 +256,7 @@ class Site:
             title="Commands",
             offers=actions.rows(),
             runs=actions.runs.all(),
-            can_measure=actions.offer("measure", "a") is not None,
+            can_measure=actions.offers.can_measure,
         )
 
     def _guarantees_page(self, guarded: Guarded, request: web.Request) -> str:
