@@ -15,7 +15,7 @@ from typing import Any
 
 def main() -> None:
     """Shuffle, and check that all came."""
-    from pyspark import SparkConf, SparkContext  # type: ignore[import-not-found]
+    from pyspark import SparkConf, SparkContext
 
     master, events, executors, blocks, block_bytes = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
     host = os.environ["SPARK_LOCAL_HOSTNAME"]

@@ -8,7 +8,7 @@ Rank 0 prints the seconds of all steps, from a barrier to the last rank's last s
 import sys
 import time
 
-import torch  # type: ignore[import-not-found]
+import torch
 from torch import distributed, nn
 
 steps, width = int(sys.argv[1]), int(sys.argv[2])

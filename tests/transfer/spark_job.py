@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyspark.sql import SparkSession  # type: ignore[import-not-found]
+from pyspark.sql import SparkSession
 
 MASTER, SIDE, WORKERS = sys.argv[1], sys.argv[2], int(sys.argv[3])
 DEADLINE_S = 120.0

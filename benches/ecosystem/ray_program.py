@@ -1,0 +1,91 @@
+"""Ray's own collective and Ray Data on some nodes: WORKERS NODES, and `WAY: JOB` in each line of stdin; prints seconds.
+
+`default` leaves the choice of nodes to Ray. `gavotte` asks for one rack by the labels that were measured. The file `nodes`
+then has the addresses of the nodes.
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.data
+from ray.util import collective
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+MEGABYTES, ROUNDS = 8, 4
+ROWS, COLUMNS = 40_000, 128
+READY_S = 240
+
+
+class Rank:
+    """One rank of a collective."""
+
+    def join(self, ranks: int, rank: int, name: str) -> None:
+        collective.init_collective_group(ranks, rank, "torch_gloo", name)
+
+    def reduce(self, name: str, rounds: int) -> float:
+        import torch
+
+        sums = torch.ones(MEGABYTES * 250_000)
+        begin = time.monotonic()
+        for _ in range(rounds):
+            collective.allreduce(sums, name)
+        return time.monotonic() - begin
+
+
+Member: Any = ray.remote(num_cpus=1)(Rank)
+
+
+def all_reduce(group: PlacementGroup, ranks: int) -> float:
+    """Add up a tensor over all ranks, several times."""
+    name = f"sum-{time.monotonic_ns()}"
+    members = [
+        Member.options(
+            scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank)
+        ).remote()
+        for rank in range(ranks)
+    ]
+    ray.get([each.join.remote(ranks, rank, name) for rank, each in enumerate(members)], timeout=READY_S)
+    ray.get([each.reduce.remote(name, 1) for each in members], timeout=READY_S)
+    took_s: float = max(ray.get([each.reduce.remote(name, ROUNDS) for each in members], timeout=READY_S))
+    for each in members:
+        ray.kill(each)
+    return took_s
+
+
+def shuffle(group: PlacementGroup, ranks: int) -> float:
+    """Shuffle the rows of a data set."""
+    context = ray.data.DataContext.get_current()
+    context.scheduling_strategy = PlacementGroupSchedulingStrategy(group)
+    context.scheduling_strategy_large_args = context.scheduling_strategy
+    context.enable_progress_bars = False
+    table = ray.data.range_tensor(ROWS, shape=(COLUMNS,), override_num_blocks=4 * ranks).materialize()
+    begin = time.monotonic()
+    table.random_shuffle(seed=0).materialize()
+    return time.monotonic() - begin
+
+
+def main() -> None:
+    ranks, nodes = int(sys.argv[1]), int(sys.argv[2])
+    ray.init(address="auto", log_to_driver=False)
+    end_s = time.monotonic() + READY_S
+    while sum(each["Alive"] for each in ray.nodes()) < nodes and time.monotonic() < end_s:
+        time.sleep(0.5)
+    names = {each["NodeID"]: each["NodeManagerAddress"] for each in ray.nodes()}
+    for line in sys.stdin:
+        way, _, job = line.strip().partition(": ")
+        chosen = {"topology_strategy": {"ray.io/gpu-domain": "STRICT_PACK"}} if way == "gavotte" else {}
+        group = placement_group([{"CPU": 1}] * ranks, **chosen)
+        ray.get(group.ready(), timeout=READY_S)
+        took_s = (all_reduce if job == "all-reduce" else shuffle)(group, ranks)
+        at = ray.util.placement_group_table(group)["bundles_to_node_id"]
+        remove_placement_group(group)
+        Path("nodes").write_text(" ".join(names[at[rank]] for rank in range(ranks)))
+        print(f"seconds {took_s:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
