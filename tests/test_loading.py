@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.front_doors import SOURCES, shown, tree
@@ -55,3 +56,38 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"module 'gavotte\.place' has no attribute 'nothing'"):
         _ = gavotte.place.nothing  # type: ignore[attr-defined]
     assert "worth" in dir(gavotte.place)
+
+
+@pytest.mark.parametrize(
+    "module", ["agents.asking", "agents.calls", "agents.fleet", "agents.reach.keys", "agents.reach", "transfer.service"]
+)
+def test_grpc_is_loaded_quietly_whoever_loads_it_first(module: str) -> None:
+    script = (
+        "import sys\nnames = []\n"
+        "sys.addaudithook(lambda event, values: names.append(values[0]) if event == 'import' else None)\n"
+        f"import gavotte.{module}\nfrom gavotte.agents.reach import reaching\n"
+        "print(names.index('gavotte.agents.quiet') < names.index('grpc'))"
+    )
+    assert run(script) == "True\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [
+        ("config", "numpy grpc sqlalchemy gavotte._core"),
+        ("hosts list --hosts a,b", "numpy grpc sqlalchemy gavotte._core"),
+        ("schema network", "numpy grpc sqlalchemy gavotte._core gavotte.formats.app gavotte.formats.topology"),
+        ("transfers list", "numpy sqlalchemy gavotte._core gavotte.transfer.control gavotte.transfer.packing"),
+        ("history list --store empty.sqlite3", "gavotte.store.stability gavotte.store.longform gavotte._core grpc"),
+    ],
+)
+def test_a_command_loads_what_it_uses(words: str, absent: str, tmp_path: Path) -> None:
+    """The libraries and modules that take most time to load, for commands that need none of them."""
+    script = (
+        "import sys\nfrom gavotte.cli import main\n"
+        f"sys.argv = ['gavotte', *{words.split()!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"print('loaded:', *sorted(set({absent.split()!r}) & set(sys.modules)), file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ran.stderr.splitlines()[-1] == "loaded:"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gavotte.agents import quiet  # noqa: F401 - before the first import of gRPC
 from gavotte.loading import load_on_first_use
 
 if TYPE_CHECKING:

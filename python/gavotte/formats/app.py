@@ -194,7 +194,8 @@ class App(Written, Tabular):
     arrival_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     task: Annotated[list[Task], Field(min_length=1, max_length=1_000_000)]
     transfer: Transfers = []
-    constraints: Constraints = Constraints()
+    # Made without validation, whose preparation takes 10 ms: many commands read no App.
+    constraints: Constraints = Constraints.model_construct()
     trace: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
 
     @model_validator(mode="after")
