@@ -20,7 +20,7 @@ from gavotte import lab
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
-from gavotte.formats.parts.rates import parse_rate
+from gavotte.formats.parts.rate_fields import parse_rate
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import (
     METHODS,

@@ -27,7 +27,8 @@ from benches.machine import machine, processor_times
 
 from gavotte import lab
 from gavotte.formats.parts.durations import parse_duration
-from gavotte.formats.parts.rates import format_rate, parse_rate
+from gavotte.formats.parts.rate_fields import parse_rate
+from gavotte.formats.parts.rates import format_rate
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 

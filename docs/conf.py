@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib import metadata
+from importlib import import_module, metadata
+from pathlib import Path
 
-import gavotte.lab
-import gavotte.simulate
+from gavotte.loading import Package
 
 project = "Gavotte"
 copyright = "the Gavotte developers"  # noqa: A001 - Sphinx's own name
@@ -38,9 +38,11 @@ napoleon_use_rtype = False
 # The signature of a class shows the types of its fields.
 napoleon_attr_annotations = False
 
-# These rooms load their names on first use, which Sphinx does not wait for.
-for room in (gavotte.lab, gavotte.simulate):
-    vars(room).update({name: getattr(room, name) for name in room.__all__})
+# Packages load their names on first use, which Sphinx does not wait for. Importing `gavotte.mpi` starts MPI.
+for page in sorted(Path(__file__).parent.glob("reference/python/gavotte.*.md")):
+    if page.stem != "gavotte.mpi" and isinstance(package := import_module(page.stem), Package):
+        for name in dir(package):
+            getattr(package, name)
 
 
 def setup(app: object) -> None:

@@ -35,7 +35,7 @@ ROOMS = {
 FLOORS = [
     {"errors"},
     {"extras"},
-    {"tables", "processes"},
+    {"loading", "tables", "processes"},
     {"formats"},
     {"terms"},
     {"agents", "_core"},

@@ -14,7 +14,7 @@ from benches.clouds.conditions import EGRESS_BPS, INGRESS_BPS
 from benches.clouds.stage import CommandError, Stage, pairs
 
 from gavotte.formats.network import read_network
-from gavotte.formats.parts.rates import parse_rate
+from gavotte.formats.parts.rate_fields import parse_rate
 
 MB = 1_000_000
 TIMEOUT_S = 0.2

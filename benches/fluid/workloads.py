@@ -11,7 +11,7 @@ import numpy as np
 
 from gavotte.formats.app import FORMAT as APP
 from gavotte.formats.app import App
-from gavotte.formats.parts.rates import parse_rate
+from gavotte.formats.parts.rate_fields import parse_rate
 from gavotte.formats.placement import Placement
 from gavotte.formats.topology import FORMAT as TOPOLOGY
 from gavotte.formats.topology import Host, Topology

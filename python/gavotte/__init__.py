@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gavotte.formats.nouns import NOUNS
+from gavotte.loading import Package
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -141,7 +142,7 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-class _Verb(ModuleType):
+class _Verb(Package):
     """A module that is called as its function of the same name: `gavotte.place(...)` is `gavotte.place.place(...)`."""
 
     @property

@@ -22,7 +22,7 @@ from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
 from gavotte.formats.parts.byte_matrix import read_byte_matrix
-from gavotte.formats.parts.rates import parse_rate
+from gavotte.formats.parts.rate_fields import parse_rate
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.topology import read_topology
 from gavotte.place import place

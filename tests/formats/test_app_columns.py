@@ -16,8 +16,9 @@ from tests import builders
 from tests.examples import examples
 
 from gavotte.errors import FormatError
-from gavotte.formats.app import App, read_app, write_app
+from gavotte.formats.app import App, Task, read_app, write_app
 from gavotte.formats.parts import app_transfers
+from gavotte.formats.parts.app_tasks import MOST_KINDS, cut_tasks
 from gavotte.formats.parts.app_transfers import TransferColumns
 from gavotte.place.columns import build_instance
 
@@ -100,6 +101,7 @@ def changed(line: str, text: str) -> Callable[[str], str]:
     return lambda whole: whole.replace(line, text)
 
 
+NEEDS = "cpus = 1.0, memory_bytes = 0, storage_bytes = 0 },\n"
 FIRST = '    { source = "a", target = "b", bytes = 5, phase = 0 },\n'
 
 
@@ -126,6 +128,29 @@ FIRST = '    { source = "a", target = "b", bytes = 5, phase = 0 },\n'
         changed("\ntransfer = [\n", '\ntrace = """\ntransfer = [\n'),
         changed('name = "many"', 'name = "many'),
         changed('name = "a"', 'name = "e"'),
+        changed('name = "a"', 'name = "a b"'),
+        changed('name = "a"', 'name = "a\tb"'),
+        changed('name = "a"', 'name = "\\u0061"'),
+        changed('name = "a"', 'name = "\\x"'),
+        changed('name = "a"', 'name = ""'),
+        changed('name = "a"', "name = 'a'"),
+        changed('name = "a"', 'names = "a"'),
+        changed('name = "a", cpus = 1.0', 'name = "a", cpus = -1.0'),
+        changed('name = "a", cpus = 1.0', 'name = "a", cpus = 2'),
+        changed('name = "a", cpus = 1.0', 'name = "a", cpu = 1.0'),
+        changed('name = "a", cpus = 1.0', 'name = "a", name = "a"'),
+        changed('name = "a", cpus = 1.0', 'name = "a", cpus = 1.0 }, { name = "e"'),
+        changed('name = "a", cpus = 1.0', 'name = "a", cpus = 1.0, resources = { gpu = 2 }'),
+        changed('name = "a", cpus = 1.0', 'name = "a", cpus = 1.0, resources = { "nvidia.com/gpu" = 2 }'),
+        changed('name = "a", cpus = 1.0', 'name = "a" }, # cpus = 1.0'),
+        changed('name = "a", cpus = 1.0', 'name = "a", cpus ='),
+        changed(NEEDS, NEEDS.replace("},", "}")),
+        changed(NEEDS, NEEDS.replace("},", "} # },")),
+        changed(NEEDS, NEEDS + "# a remark\n"),
+        changed(NEEDS, NEEDS + "\n"),
+        changed(NEEDS, NEEDS + "    3,\n"),
+        changed("\ntask = [\n", "\n[more]\ntask = [\n"),
+        changed("\ntask = [\n", "\ntask = []\ntask = [\n"),
         changed('name = "a"', 'name = "b"'),
         changed("task = [", "tasks = ["),
         changed("\n]\n", "\n"),
@@ -175,3 +200,19 @@ def test_json_with_a_wrong_value_has_the_error_of_few_transfers(
     path.write_text(json.dumps(document))
     in_columns, one_by_one = (outcome(path, many, monkeypatch) for many in (2, 1000))
     assert in_columns == one_by_one
+
+
+def test_tasks_with_many_different_needs_are_read_as_toml(tmp_path: Path) -> None:
+    whole = app_of([{"source": "a", "target": "b", "bytes": 5}] * 3)
+    tasks = [Task(name=f"t{number}", cpus=number, resources={"gpu": number}) for number in range(2 * MOST_KINDS)]
+    several = whole.model_copy(update={"task": [*whole.task, *tasks]})
+    path = tmp_path / "many.app.toml"
+    write_app(path, several)
+    assert cut_tasks(path.read_text()) is None
+    assert read_app(path) == several
+    few = whole.model_copy(update={"task": [*whole.task, *tasks[:3]]})
+    write_app(path, few)
+    rest, cut = cut_tasks(path.read_text()) or ("", [])
+    assert "task" not in rest
+    assert [task["name"] for task in cut] == [task.name for task in few.task]
+    assert read_app(path) == few

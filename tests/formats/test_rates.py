@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.rates import common_unit, format_bytes, format_in, format_rate, parse_rate, parse_size
+from gavotte.formats.parts.rate_fields import parse_rate, parse_size
+from gavotte.formats.parts.rates import common_unit, format_bytes, format_in, format_rate
 
 
 @pytest.mark.parametrize(

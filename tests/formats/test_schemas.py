@@ -10,7 +10,7 @@ import pytest
 
 import gavotte
 from gavotte.formats import nouns
-from gavotte.formats.schemas import NOUNS, schema
+from gavotte.formats.schemas import NOUNS, schema, type_of
 
 TREE = Path(__file__).parents[2]
 FOLDER = TREE / "docs" / "reference" / "schemas"
@@ -34,7 +34,7 @@ def test_formats_schemas_and_the_package_have_the_nouns() -> None:
     headings = re.findall(r"^## (\w+): ", (TREE / "docs" / "reference" / "formats.md").read_text("utf-8"), re.MULTILINE)
     assert set(headings) - {"Bytes"} == set(nouns.NOUNS)
     # A History is binary, and a Sample is a kind of Record.
-    assert {each.__name__ for each in NOUNS.values()} == {*nouns.NOUNS, "Sample"} - {"History"}
+    assert {type_of(each).__name__ for each in NOUNS} == {*nouns.NOUNS, "Sample"} - {"History"}
     for noun in nouns.NOUNS:
         assert {noun, f"read_{noun.lower()}"} <= {each.removesuffix("s") for each in gavotte.__all__}
         assert getattr(gavotte, noun).__module__ == f"gavotte.formats.{noun.lower()}"

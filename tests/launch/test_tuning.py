@@ -19,7 +19,7 @@ from gavotte.launch.past import Past, blames_settings, predict
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, traced_job
 from gavotte.launch.trees import along_trees, broadcast_trees
-from gavotte.launch.tuning import JobTuning, Setup, off, tune_job, tuning_of
+from gavotte.launch.tuning import JobTuning, Setup, tune_job, tuning_of, tuning_off
 
 ORDER = list("abcd")
 GROUPS: list[dict[str, Any]] = [
@@ -218,9 +218,9 @@ def test_a_run_that_failed_with_settings_is_followed_by_one_without(session: Lau
 
 @pytest.mark.parametrize(("value", "expected"), [("off", True), ("OFF", True), ("on", False), ("", False)])
 def test_one_variable_turns_tuning_off(value: str, expected: bool) -> None:
-    is_off: Callable[[dict[str, str]], bool] = off
+    is_off: Callable[[dict[str, str]], bool] = tuning_off
     assert is_off({"GAVOTTE_TUNE": value}) is expected
-    assert off({}) is False
+    assert tuning_off({}) is False
 
 
 def test_trees_replace_broadcasts_where_the_job_then_takes_less_time() -> None:

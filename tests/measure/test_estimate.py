@@ -15,7 +15,7 @@ from tests.measure.test_racks import racks
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.history import History
 from gavotte.formats.network import Network
-from gavotte.formats.parts.rates import parse_rate
+from gavotte.formats.parts.rate_fields import parse_rate
 from gavotte.formats.topology import Topology
 from gavotte.measure import MeasureQuestion, carry_out, expected_cost, measure, plan_measurement, plan_paths
 from gavotte.measure.plan.methods.bulk import bulk

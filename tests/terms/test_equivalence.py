@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -107,6 +109,16 @@ def test_exact_values_are_compared_exactly() -> None:
     result = judge(exact(1, 1, 1, 0, 0, -2), exact(1.05, 0.95, 1.051, 0, 1, -2.2), MARGIN)
     assert result.verdict.tolist() == [ALIKE, ALIKE, DIFFERENT, ALIKE, DIFFERENT, DIFFERENT]
     assert result.relative[[2, 5]] == pytest.approx([0.051, 0.1])
+
+
+def test_exact_values_need_no_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = exact(1, 1, 1, 0, np.nan), exact(1.05, 1.051, 0.5, 0, 1)
+    result = judge(one, other, MARGIN)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    without = judge(one, other, MARGIN)
+    for name in ("relative", "low", "high", "chance", "verdict", "detectable", "repetitions"):
+        assert np.array_equal(getattr(without, name), getattr(result, name), equal_nan=True)
+    assert without.chance[:4].tolist() == [1, 0, 0, 1]
 
 
 def test_a_value_alone_or_none_tells_nothing() -> None:

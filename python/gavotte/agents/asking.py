@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import grpc
-
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents import quiet  # noqa: F401 - before `agent_pb2_grpc`, which loads gRPC
 from gavotte.agents.agent_pb2_grpc import AgentStub
 from gavotte.agents.calls import aside, fact_s, failure_of
+from gavotte.agents.quiet import grpc
 from gavotte.agents.reach import Reach
 from gavotte.agents.soundness import check_message
 from gavotte.errors import AgentError, BusyError

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.quiet import grpc
 
 DETAILS_KEY = "grpc-status-details-bin"
 """Trailing metadata with an encoded `google.rpc.Status`, as gRPC's libraries for all languages write it.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents import quiet  # noqa: F401 - before `agent_pb2_grpc`, which loads gRPC
 from gavotte.agents.addresses import addressed
 from gavotte.agents.agent_pb2_grpc import AgentStub
 from gavotte.agents.asking import CALL_DEADLINE_S

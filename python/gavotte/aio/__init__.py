@@ -5,7 +5,22 @@ the verb ends at its next report of progress, and releases its agents. Only then
 `async for notice in gavotte.aio.watch(question)`.
 """
 
-from gavotte.aio.awaiting import broadcast, measure, run
-from gavotte.aio.watching import watch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gavotte.loading import load_on_first_use
+
+if TYPE_CHECKING:
+    from gavotte.aio.awaiting import broadcast, measure, run
+    from gavotte.aio.watching import watch
 
 __all__ = ["broadcast", "measure", "run", "watch"]
+
+load_on_first_use(
+    __name__,
+    {
+        "awaiting": ("broadcast", "measure", "run"),
+        "watching": ("watch",),
+    },
+)

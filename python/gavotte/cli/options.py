@@ -38,7 +38,7 @@ def read_rate(option: str, text: str) -> float:
     """
     from pydantic_core import PydanticCustomError
 
-    from gavotte.formats.parts.rates import parse_rate
+    from gavotte.formats.parts.rate_fields import parse_rate
 
     try:
         return parse_rate(text)
@@ -53,7 +53,7 @@ def read_size(option: str, text: str) -> int:
     Raises:
         GavotteError: naming the option.
     """
-    from gavotte.formats.parts.rates import parse_size
+    from gavotte.formats.parts.rate_fields import parse_size
 
     try:
         return parse_size(text)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gavotte.formats.guarantee import Guarantee
     from gavotte.formats.network import Network
     from gavotte.formats.placement import Placement
-    from gavotte.place import Answer, Forecast, Question, Quota, Running
+    from gavotte.place import Answer, Effort, Forecast, Front, Goal, Question, Quota, Running
 
 _HURRY_S = 0.1
 """Expected time of comparing with blind placements from which on a passed time limit leaves that out."""
@@ -164,7 +164,7 @@ def place(
     from gavotte.formats.app import read_app
     from gavotte.formats.files.reading import check_ending
     from gavotte.formats.network import read_network
-    from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, after_s, decide, front
+    from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, after_s, decide
 
     if writing.output is not None:
         check_ending(writing.output, "a Placement")
@@ -188,7 +188,7 @@ def place(
             kept_s=kept_s,
             watch=watch,
         )
-        points = None if aim.front is None else front(question, effort.remaining, goal.kind, aim.front)
+        points = None if aim.front is None else _front(question, effort, goal, aim.front)
         answer = decide(question, effort, goal) if points is None else points.within(goal.within)
     # From here on a signal only sets a flag: the placement is written and printed.
     with nullcontext(Event()) if answer.interrupted else stop_flag() as late:
@@ -222,6 +222,13 @@ def place(
             if writing.output is not None:
                 note(f"wrote {writing.output}")
     leave(answer.interrupted or late.is_set())
+
+
+def _front(question: Question, effort: Effort, goal: Goal, size: int) -> Front:
+    """Return placements from the fastest to the best for the goal. Only `--front` loads what finds them."""
+    from gavotte.place import front
+
+    return front(question, effort.remaining, goal.kind, size)
 
 
 def _replays_alone(asked: QuestionOptions, aim: GoalOptions, reporting: ReportOptions) -> bool:
@@ -296,9 +303,12 @@ def _question(
     network: Network, apps: list[App], asked: QuestionOptions, wanted: Guarantee | None, *, moving: bool
 ) -> Question:
     """Return the question that the options ask."""
-    from gavotte.place import PlacementLimits, Question, select_hosts, worst_case
+    from gavotte.place import PlacementLimits, Question, select_hosts
 
-    network = worst_case(network) if asked.robust else network
+    if asked.robust:
+        from gavotte.place import worst_case
+
+        network = worst_case(network)
     only = [_split(text, "=", "--only") for text in asked.only or ()]
     labels = [_split(text, "=", "--label") for text in asked.label or ()]
     return Question(
@@ -360,7 +370,7 @@ def _quotas(wanted: Guarantee | None, network: Network, apps: Sequence[App]) -> 
 
 def _states(apps: Sequence[App], text: str | None) -> dict[str, int]:
     """Return the bytes of state that move with each task."""
-    from gavotte.formats.parts.rates import parse_size
+    from gavotte.formats.parts.rate_fields import parse_size
     from gavotte.place import states
 
     try:

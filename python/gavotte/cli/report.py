@@ -45,7 +45,6 @@ def report(
     from gavotte.formats.record import read_records
     from gavotte.report import Outcome
     from gavotte.report import report as draw
-    from gavotte.simulate import simulate_placement
 
     believed = read_network(network)
     past = None if history is None else read_history(history)
@@ -57,6 +56,8 @@ def report(
     names = set(believed.names)
     outcomes = []
     for path, placement in zip(placements or (), placed, strict=True):
+        from gavotte.simulate import simulate_placement
+
         if strangers := sorted(set(placement.assignment.values()) - names):
             raise GavotteError(
                 f"{path}: `{strangers[0]}` is not a host of {network}", hint=meant(strangers[0], believed.names)

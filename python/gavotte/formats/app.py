@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from gavotte.errors import FormatError
 from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, validate, write_text
+from gavotte.formats.parts.app_tasks import cut_tasks
 from gavotte.formats.parts.app_transfers import Transfer as Transfer
 from gavotte.formats.parts.app_transfers import (
     TransferColumns,
@@ -194,7 +195,8 @@ class App(Written, Tabular):
     arrival_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     task: Annotated[list[Task], Field(min_length=1, max_length=1_000_000)]
     transfer: Transfers = []
-    constraints: Constraints = Constraints()
+    # Made without validation, whose preparation takes 10 ms: many commands read no App.
+    constraints: Constraints = Constraints.model_construct()
     trace: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
 
     @model_validator(mode="after")
@@ -353,16 +355,33 @@ def _from_json(text: str, path: str) -> Any:
 
 
 def _from_toml(text: str, path: str) -> Any:
-    cut = cut_rows(text)
-    if cut is not None:
-        try:
-            data = parse_toml(cut[0], path)
-        except FormatError:
-            data = {}  # the whole text has the lines that the error names
-        columns = columns_of_texts(_names(data), cut[1])
-        if columns is not None and "transfer" not in data:
-            return data | {"transfer": columns}
-    return _with_columns(parse_toml(text, path))
+    data = _in_parts(text, path)
+    return _with_columns(parse_toml(text, path)) if data is None else data
+
+
+def _in_parts(text: str, path: str) -> dict[str, Any] | None:
+    """Return the data of an App with many tasks or transfers, which are parsed apart from the rest; None = look closer.
+
+    What is wrong with a file is found in its whole text, which has the lines that an error names.
+    """
+    tasks = cut_tasks(text)
+    rows = cut_rows(text if tasks is None else tasks[0])
+    rest = rows or tasks
+    if rest is None:
+        return None
+    try:
+        data = parse_toml(rest[0], path)
+    except FormatError:
+        return None
+    if tasks is not None:
+        if "task" in data:
+            return None
+        data |= {"task": tasks[1]}
+    if rows is None:
+        whole: dict[str, Any] = _with_columns(data)
+        return whole
+    columns = columns_of_texts(_names(data), rows[1])
+    return None if columns is None or "transfer" in data else data | {"transfer": columns}
 
 
 def _with_columns(data: Any) -> Any:

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun
 from gavotte.formats.parts.names import HostName, Label, check_unique, check_unique_hosts, known_as
-from gavotte.formats.parts.rates import Rate, Size
+from gavotte.formats.parts.rate_fields import Rate, Size
 
 FORMAT = "gavotte/campaign/1"
 

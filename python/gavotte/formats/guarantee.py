@@ -24,7 +24,8 @@ from gavotte.formats.parts.names import (
     check_unique_hosts,
     known_as,
 )
-from gavotte.formats.parts.rates import Rate, format_rate
+from gavotte.formats.parts.rate_fields import Rate
+from gavotte.formats.parts.rates import format_rate
 
 FORMAT = "gavotte/guarantee/1"
 

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
-from gavotte.formats.app import App
-from gavotte.formats.campaign import Campaign
-from gavotte.formats.collective import Collective
-from gavotte.formats.guarantee import Guarantee
-from gavotte.formats.inventory import Inventory
-from gavotte.formats.network import Network
-from gavotte.formats.placement import Placement
-from gavotte.formats.record import Record, Sample
-from gavotte.formats.topology import Topology
-
-NOUNS: dict[str, type[BaseModel]] = {
-    "hosts": Inventory,
-    "topology": Topology,
-    "network": Network,
-    "app": App,
-    "placement": Placement,
-    "collective": Collective,
-    "guarantee": Guarantee,
-    "campaign": Campaign,
-    "record": Record,
-    "sample": Sample,
+NOUNS: dict[str, str] = {
+    "hosts": "inventory.Inventory",
+    "topology": "topology.Topology",
+    "network": "network.Network",
+    "app": "app.App",
+    "placement": "placement.Placement",
+    "collective": "collective.Collective",
+    "guarantee": "guarantee.Guarantee",
+    "campaign": "campaign.Campaign",
+    "record": "record.Record",
+    "sample": "record.Sample",
 }
-"""Every text noun by the word in its file name. A History is binary (`.npz`) and has no JSON schema."""
+"""Every text noun by the word in its file name: its module and type. A History is binary and has no JSON schema."""
+
+
+def type_of(noun: str) -> type[BaseModel]:
+    """Load the type of one noun, and none of the others.
+
+    Raises:
+        KeyError: for a word not in `NOUNS`.
+    """
+    module, name = NOUNS[noun].split(".")
+    loaded: type[BaseModel] = getattr(import_module(f"gavotte.formats.{module}"), name)
+    return loaded
 
 
 def schema(noun: str) -> dict[str, Any]:
@@ -37,7 +40,7 @@ def schema(noun: str) -> dict[str, Any]:
     Raises:
         KeyError: for a word not in `NOUNS`.
     """
-    content = NOUNS[noun].model_json_schema(mode="validation")
+    content = type_of(noun).model_json_schema(mode="validation")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gavotte:{noun}:1",

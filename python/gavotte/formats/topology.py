@@ -15,7 +15,7 @@ from typing_extensions import Self
 from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun
 from gavotte.formats.parts.durations import Duration
 from gavotte.formats.parts.names import MOST_HOSTS, NodeName, check_known, check_tree, check_unique_hosts
-from gavotte.formats.parts.rates import Rate, Size
+from gavotte.formats.parts.rate_fields import Rate, Size
 
 FORMAT = "gavotte/topology/1"
 DEFAULT_BURST_BYTES = 32 * 1024

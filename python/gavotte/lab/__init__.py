@@ -5,7 +5,9 @@ Input: a Topology. Output: hosts with agents, their Inventory, and a way to run 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gavotte.loading import load_on_first_use
 
 if TYPE_CHECKING:
     from gavotte.lab.control import (
@@ -39,15 +41,22 @@ __all__ = [
     "up",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load the room's functions on first use: the keeper, a process of its own, must start without them."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gavotte.lab import control, support
-
-    return getattr(control if hasattr(control, name) else support, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+load_on_first_use(
+    __name__,
+    {
+        "control": (
+            "HostStatus",
+            "LabStatus",
+            "Session",
+            "command",
+            "current",
+            "down",
+            "execute",
+            "session",
+            "status",
+            "sweep",
+            "up",
+        ),
+        "support": ("missing", "supported"),
+    },
+)

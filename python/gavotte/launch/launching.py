@@ -21,8 +21,7 @@ from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.running import Ended, run
 from gavotte.launch.scratch import run_folder, scratch_root
-from gavotte.launch.tuning import FILE, SELF_KEY, TREES
-from gavotte.launch.tuning import OFF_VARIABLE as TUNE_VARIABLE
+from gavotte.launch.tuning import FILE, SELF_KEY, TREES, TUNE_VARIABLE
 from gavotte.launch.watching import SocketCounts, names_of_ranks, watching
 
 OFF_VARIABLE = "GAVOTTE_LAUNCH"

@@ -38,7 +38,7 @@ from gavotte.place.replaying import LEAST_SAVING
 from gavotte.simulate import CollectiveReplay, JobReplay, MessageCosts
 from gavotte.terms.algorithms import ALGORITHMS, REORDERING, Library, Setting
 
-OFF_VARIABLE = "GAVOTTE_TUNE"
+TUNE_VARIABLE = "GAVOTTE_TUNE"
 """Variable that turns all tuning of collectives off if its value is `off`."""
 
 FILE = "settings"
@@ -48,7 +48,7 @@ TREES = "trees"
 """Name of the preloaded library's trees there."""
 
 SELF_KEY = "self"
-"""Key of the settings of runs in which the preloaded library tunes itself, and its value of `OFF_VARIABLE`."""
+"""Key of the settings of runs in which the preloaded library tunes itself, and its value of `TUNE_VARIABLE`."""
 
 MOST_SIZES = 12
 """Most sizes of one operation that are predicted, those with the most bytes."""
@@ -61,9 +61,9 @@ _OWN = re.compile(r"(^|_)coll(_|$)|MPIR_CVAR_\w*(ALGORITHM|COLL)")
 """Parameters and variables that choose collectives: `coll`, `OMPI_MCA_coll_tuned_...`, `MPIR_CVAR_..._ALGORITHM`."""
 
 
-def off(environ: Mapping[str, str] = os.environ) -> bool:
+def tuning_off(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether the user has turned tuning off."""
-    return environ.get(OFF_VARIABLE, "").lower() == "off"
+    return environ.get(TUNE_VARIABLE, "").lower() == "off"
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def tuning_of(
     library = setup.launcher.tunable
     sharing = setup.shared or any(_shared(each, order, question) for each in job.past)
     if not question.tuning:
-        return None, f"{OFF_VARIABLE} is off"
+        return None, f"{TUNE_VARIABLE} is off"
     if library is None:
         return None, f"no settings are known for {setup.launcher.title}"
     if own_settings(setup.line, setup.environ):

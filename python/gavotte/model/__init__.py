@@ -1,11 +1,18 @@
 """Estimate the lasting rate and latency of each pair in a History, and return them as a Network."""
 
-from gavotte.model.choosing import PURPOSES, Choice, Purpose
-from gavotte.model.constant import METHODS, Constant, find_constant, model, transfer_times
-from gavotte.model.held_out import HeldOutCheck, check_held_out
-from gavotte.model.judging import Findings, judge
-from gavotte.model.stopping import Settled, settled
-from gavotte.model.subset import cost_of_subset, random_rings, usual_degree
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gavotte.loading import load_on_first_use
+
+if TYPE_CHECKING:
+    from gavotte.model.choosing import PURPOSES, Choice, Purpose
+    from gavotte.model.constant import METHODS, Constant, find_constant, model, transfer_times
+    from gavotte.model.held_out import HeldOutCheck, check_held_out
+    from gavotte.model.judging import Findings, judge
+    from gavotte.model.stopping import Settled, settled
+    from gavotte.model.subset import cost_of_subset, random_rings, usual_degree
 
 __all__ = [
     "METHODS",
@@ -26,3 +33,15 @@ __all__ = [
     "transfer_times",
     "usual_degree",
 ]
+
+load_on_first_use(
+    __name__,
+    {
+        "choosing": ("PURPOSES", "Choice", "Purpose"),
+        "constant": ("METHODS", "Constant", "find_constant", "model", "transfer_times"),
+        "held_out": ("HeldOutCheck", "check_held_out"),
+        "judging": ("Findings", "judge"),
+        "stopping": ("Settled", "settled"),
+        "subset": ("cost_of_subset", "random_rings", "usual_degree"),
+    },
+)

@@ -6,31 +6,31 @@ an `Answer`: the Placement, how it was found, and what follows from it.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gavotte.place.answer import INTERRUPTED_TEXT, Answer
-from gavotte.place.columns import Instance, build_instance
-from gavotte.place.constraints import latency_s
-from gavotte.place.deciding import decide, place
-from gavotte.place.effort import METHODS, Effort, Watch
-from gavotte.place.forecast import Forecast, forecast
-from gavotte.place.front import Front, front
-from gavotte.place.limits import PlacementLimits, Quota
-from gavotte.place.merge import states, task_keys
-from gavotte.place.patterns import Pattern, read_pattern
-from gavotte.place.placing import evaluate
-from gavotte.place.question import Question
-from gavotte.place.replaying import Job, Replayed, ReplayedOrder, improve_order
-from gavotte.place.robust import worst_case
-from gavotte.place.running import Running, twice_counted
-from gavotte.place.thrift import GOALS, Goal
-from gavotte.place.worth import Worth, after_s, worth
+from gavotte.loading import load_on_first_use
 
 if TYPE_CHECKING:
+    from gavotte.place.answer import INTERRUPTED_TEXT, Answer
+    from gavotte.place.columns import Instance, build_instance
+    from gavotte.place.constraints import latency_s
+    from gavotte.place.deciding import decide, place
+    from gavotte.place.effort import METHODS, Effort, Watch
     from gavotte.place.explaining import Explanation, Relocation, explain
+    from gavotte.place.forecast import Forecast, forecast
+    from gavotte.place.front import Front, front
+    from gavotte.place.limits import PlacementLimits, Quota
+    from gavotte.place.merge import states, task_keys
+    from gavotte.place.patterns import Pattern, read_pattern
+    from gavotte.place.placing import evaluate
+    from gavotte.place.question import Question
     from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks, with_slots
+    from gavotte.place.replaying import Job, Replayed, ReplayedOrder, improve_order
+    from gavotte.place.robust import worst_case
+    from gavotte.place.running import Running, twice_counted
     from gavotte.place.selecting import select_hosts, with_inventory
+    from gavotte.place.thrift import GOALS, Goal
+    from gavotte.place.worth import Worth, after_s, worth
 
 __all__ = [
     "GOALS",
@@ -79,21 +79,28 @@ __all__ = [
     "worth",
 ]
 
-_HOMES = {
-    "explaining": ("Explanation", "Relocation", "explain"),
-    "ranks": ("RankOrder", "Selection", "keep_hosts", "order_ranks", "with_slots"),
-    "selecting": ("select_hosts", "with_inventory"),
-}
-"""Modules that few placements need, with their names. They are loaded on first use."""
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module of a name on first use, so that `gavotte place` starts without it."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"gavotte.place.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+load_on_first_use(
+    __name__,
+    {
+        "answer": ("INTERRUPTED_TEXT", "Answer"),
+        "columns": ("Instance", "build_instance"),
+        "constraints": ("latency_s",),
+        "deciding": ("decide", "place"),
+        "effort": ("METHODS", "Effort", "Watch"),
+        "forecast": ("Forecast", "forecast"),
+        "front": ("Front", "front"),
+        "limits": ("PlacementLimits", "Quota"),
+        "merge": ("states", "task_keys"),
+        "patterns": ("Pattern", "read_pattern"),
+        "placing": ("evaluate",),
+        "question": ("Question",),
+        "replaying": ("Job", "Replayed", "ReplayedOrder", "improve_order"),
+        "robust": ("worst_case",),
+        "running": ("Running", "twice_counted"),
+        "thrift": ("GOALS", "Goal"),
+        "worth": ("Worth", "after_s", "worth"),
+        "explaining": ("Explanation", "Relocation", "explain"),
+        "ranks": ("RankOrder", "Selection", "keep_hosts", "order_ranks", "with_slots"),
+        "selecting": ("select_hosts", "with_inventory"),
+    },
+)

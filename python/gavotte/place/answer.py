@@ -14,9 +14,7 @@ from gavotte.formats.parts.rates import format_bytes
 from gavotte.formats.placement import Placement
 from gavotte.place.constraints import latency_s
 from gavotte.place.effort import Effort
-from gavotte.place.forecast import Forecast, forecast
 from gavotte.place.question import Question
-from gavotte.place.replaying import Replayed
 from gavotte.place.worth import LEAST_SAVING_S, RATE_ERROR, Worth, worth
 from gavotte.terms.credit import beyond_seen
 from gavotte.terms.unfolding import unfold
@@ -24,6 +22,8 @@ from gavotte.terms.usage import host_bytes
 
 if TYPE_CHECKING:
     from gavotte.place.explaining import Explanation
+    from gavotte.place.forecast import Forecast
+    from gavotte.place.replaying import Replayed
 
 LEAST_UNSEEN_S = 1.0
 """Shortest time, in seconds, that a host must send at a rate that may end, to cause a warning."""
@@ -165,6 +165,8 @@ class Answer:
             computing_s: as for `gavotte.place.forecast`.
             rate_error: relative standard error of a measured rate.
         """
+        from gavotte.place.forecast import forecast
+
         return forecast(
             self.question,
             before,

@@ -19,7 +19,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.parts.app_transfers import TransferColumns
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.place.limits import NO_LIMITS, PlacementLimits
-from gavotte.place.merge import task_key, task_keys
+from gavotte.place.merge import by_name, task_key, task_keys
 from gavotte.place.rule_columns import build_rules, labelled_hosts
 from gavotte.place.running import Running, loads, room_taken, without_own
 
@@ -216,7 +216,7 @@ def _tasks(
 def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> Transfers:
     parts: list[tuple[npt.NDArray[np.int64], ...]] = []
     for app in apps:
-        at = {task.name: task_at[task_key(app, task.name, apps)] for task in app.task}
+        at = by_name(task_at, app, apps)
         sent = app.transfer
         if isinstance(sent, TransferColumns):
             index = np.array([at[name] for name in sent.names], dtype=np.int64)

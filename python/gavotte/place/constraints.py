@@ -19,7 +19,7 @@ from gavotte.formats.app import App, Labelled
 from gavotte.formats.network import Network
 from gavotte.formats.parts.rates import format_rate
 from gavotte.place.limits import NO_LIMITS, PlacementLimits
-from gavotte.place.merge import task_key
+from gavotte.place.merge import by_name, task_key
 from gavotte.place.rule_columns import bounds_of, zone_counts
 from gavotte.place.zones import zones_by
 
@@ -44,7 +44,7 @@ def check_constraints(
         InfeasibleError: naming the method, the constraint and the tasks that break it.
     """
     for app in apps:
-        host_of = {task.name: assignment[task_key(app, task.name, apps)] for task in app.task}
+        host_of = by_name(assignment, app, apps)
         for constraint, reason in _broken(network, app, host_of):
             raise InfeasibleError(
                 f"{method} does not satisfy {constraint} of application `{app.name}`: {reason}",
@@ -127,7 +127,7 @@ def broken_rules(network: Network, apps: Sequence[App], assignment: Mapping[str,
     """
     broken = []
     for app in apps:
-        host_of = {task.name: assignment[task_key(app, task.name, apps)] for task in app.task}
+        host_of = by_name(assignment, app, apps)
         of_app = "" if len(apps) == 1 else f" of application `{app.name}`"
         for name, times, price_s in _excess(network, app, host_of):
             if times:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+
+Value = TypeVar("Value")
 
 
 def check_apps(apps: Sequence[App]) -> None:
@@ -33,6 +36,19 @@ def task_keys(apps: Sequence[App]) -> Iterator[str]:
     if len(apps) == 1:
         return (task.name for task in apps[0].task)
     return (task_key(app, task.name, apps) for app in apps for task in app.task)
+
+
+def by_name(values: Mapping[str, Value], app: App, apps: Sequence[App]) -> Mapping[str, Value]:
+    """Return the values of an application's tasks by the tasks' own names.
+
+    Args:
+        values: values by task key, for the tasks of all applications.
+        app: one of the applications.
+        apps: all applications.
+    """
+    if len(apps) == 1 and len(values) == len(app.task):
+        return values  # The keys are the names, and there may be 100,000.
+    return {task.name: values[task_key(app, task.name, apps)] for task in app.task}
 
 
 def states(apps: Sequence[App], others: int | str | None = None) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The methods by name. Each turns an instance into a host for each task, with a proven bound.
 
-The exact models are imported where they are used: most of the start of a small problem would be theirs.
+The exact models and what large problems need are imported where they are used: most of the start of a small problem
+would be theirs.
 
 A time limit is wall-clock time. With `repeatable`, work is counted in steps and in a solver's own deterministic time
 instead. Both derive from the limit, so the same input, seed and limit give the same answer on any machine.
@@ -17,7 +18,6 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import InfeasibleError
 from gavotte.place.attempt import EXACT_LITERALS, GRACE_S, LEAST_SEARCH_S, Attempt, ease, search, seconds
-from gavotte.place.bound_at_scale import ParallelBound, bound_at_scale
 from gavotte.place.columns import Instance
 from gavotte.place.effort import LATEST, Interrupted
 from gavotte.place.exact.installed import CPSAT, solver_lacking
@@ -118,6 +118,8 @@ def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
         first = _first(instance, attempt)
         if attempt.left_s <= 0:
             return replace(first, stopped=True, bound_stopped=True)
+        from gavotte.place.bound_at_scale import ParallelBound
+
         with ParallelBound(instance, attempt.left_s, attempt.prove) as bound:
             best = _in_stages(instance, method, attempt, first, partitions)
             stopped = bound.end()
@@ -206,6 +208,8 @@ def _bound(instance: Instance, attempt: Attempt) -> Solution:
     """
     attempt.bound_stopped = True  # until the bound is complete
     if _at_scale(instance):
+        from gavotte.place.bound_at_scale import bound_at_scale
+
         first = _first(instance, attempt)
         limit_s, strict = (attempt.limit_s, False) if attempt.repeatable else (attempt.left_s, True)
         attempt.bound_stopped = bound_at_scale(instance, limit_s, attempt.prove, attempt.report, strict=strict)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,11 @@ from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.place.columns import Instance, build_instance
 from gavotte.place.limits import NO_LIMITS, PlacementLimits
 from gavotte.place.merge import check_apps
-from gavotte.place.replaying import Job
 from gavotte.place.running import Running, twice_counted
 from gavotte.terms.usage import as_used, at_best, before_use, depends_on_use, unsure_starts
+
+if TYPE_CHECKING:
+    from gavotte.place.replaying import Job
 
 
 @dataclass(frozen=True)

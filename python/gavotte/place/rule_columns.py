@@ -14,7 +14,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App, Labelled, Spread
 from gavotte.formats.network import Network
 from gavotte.place.limits import PlacementLimits, Quota
-from gavotte.place.merge import task_key
+from gavotte.place.merge import by_name, task_key
 from gavotte.place.running import Running, resources_taken
 from gavotte.place.zones import zones_by
 
@@ -75,7 +75,7 @@ def build_rules(
             sorted((task_at[a], task_at[b], limits.max_latency_s, None) for a, b in ways if a != b)
         )
     for app in apps:
-        _add_rules(rules, app, {task.name: task_at[task_key(app, task.name, apps)] for task in app.task}, zones)
+        _add_rules(rules, app, by_name(task_at, app, apps), zones)
     rules.quotas.extend(_resources(network, apps, running, zones))
     rules.quotas.extend(_quotas(network, list(task_at), limits.quotas, zones))
     return rules

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as, meant, unknown_host
 from gavotte.place.merge import task_keys
+
+if TYPE_CHECKING:
+    from gavotte.formats.inventory import Inventory
 
 
 def select_hosts(

@@ -17,7 +17,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.place.limits import Quota
-from gavotte.place.merge import task_key
+from gavotte.place.merge import task_keys
 from gavotte.place.running import Running, resources_taken, room_taken
 
 _SHOWN = 8
@@ -85,7 +85,7 @@ class _Resource:
 def _resources(network: Network, apps: Sequence[App], running: Sequence[Running]) -> Iterator[_Resource]:
     """Yield each resource that may run out. A host with 0 bytes is one of unknown size."""
     cpus, memory_bytes, storage_bytes = room_taken(network, running)
-    tasks = {task_key(app, task.name, apps): task for app in apps for task in app.task}
+    tasks = dict(zip(task_keys(apps), (task for app in apps for task in app.task), strict=True))
     free = [max(offered - taken, 0.0) for offered, taken in zip(network.offered_cpus, cpus, strict=True)]
     yield _Resource("cpus", "cpus", {key: task.cpus for key, task in tasks.items()}, free)
     for key, taken_bytes in (("memory_bytes", memory_bytes), ("storage_bytes", storage_bytes)):

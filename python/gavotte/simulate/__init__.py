@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gavotte.loading import load_on_first_use
 
 if TYPE_CHECKING:
     from gavotte.simulate.advancing import Advance, Underway
@@ -11,14 +12,7 @@ if TYPE_CHECKING:
     from gavotte.simulate.collectives import CollectiveReplay
     from gavotte.simulate.conditions import Conditions
     from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
-    from gavotte.simulate.guarded import (
-        PROTECTIONS,
-        GuardedSimulation,
-        HostGuard,
-        PairGuard,
-        Queues,
-        simulate_guarded,
-    )
+    from gavotte.simulate.guarded import PROTECTIONS, GuardedSimulation, HostGuard, PairGuard, Queues, simulate_guarded
     from gavotte.simulate.jobs import JobReplay, JobTime, MessageCosts
     from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
     from gavotte.simulate.platform import host_names, read_platform
@@ -57,28 +51,19 @@ __all__ = [
     "write_finish",
 ]
 
-_HOMES = {
-    "advancing": ("Advance", "Underway"),
-    "background": ("parse_on_off", "parse_poisson"),
-    "collectives": ("CollectiveReplay",),
-    "conditions": ("Conditions",),
-    "flows": ("Background", "Flows", "read_flows", "write_finish"),
-    "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "Queues", "simulate_guarded"),
-    "jobs": ("JobReplay", "JobTime", "MessageCosts"),
-    "placement": ("PlacementSimulation", "replay_placement", "simulate_placement"),
-    "platform": ("host_names", "read_platform"),
-    "roundtrips": ("tcp_weights",),
-    "simulating": ("LinkUse", "Simulation", "rates", "simulate"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module of a public name on first use, so that simple uses do not load Placements or guarantees."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"gavotte.simulate.{home}"), name)
-    raise AttributeError(f"module 'gavotte.simulate' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+load_on_first_use(
+    __name__,
+    {
+        "advancing": ("Advance", "Underway"),
+        "background": ("parse_on_off", "parse_poisson"),
+        "collectives": ("CollectiveReplay",),
+        "conditions": ("Conditions",),
+        "flows": ("Background", "Flows", "read_flows", "write_finish"),
+        "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "Queues", "simulate_guarded"),
+        "jobs": ("JobReplay", "JobTime", "MessageCosts"),
+        "placement": ("PlacementSimulation", "replay_placement", "simulate_placement"),
+        "platform": ("host_names", "read_platform"),
+        "roundtrips": ("tcp_weights",),
+        "simulating": ("LinkUse", "Simulation", "rates", "simulate"),
+    },
+)

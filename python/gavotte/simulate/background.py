@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.names import known_as, meant
-from gavotte.formats.parts.rates import parse_rate, parse_size
+from gavotte.formats.parts.rate_fields import parse_rate, parse_size
 from gavotte.simulate.flows import Background
 
 T = TypeVar("T")

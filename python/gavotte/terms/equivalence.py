@@ -148,7 +148,7 @@ def judge(first: Means, second: Means, margin: float | Floats, *, significance: 
         low, high = _interval(one, two, first, second)
         level = significance / max(1, int(known.sum()))
         error, freedom = _error(first, second, np.ones_like(one))
-        reach = quantile_of(freedom, 1 - level / 2) + quantile_of(freedom, POWER)
+        reach = _reach(freedom, error, 1 - level / 2) + _reach(freedom, error, POWER)
         detectable = np.where(known & (one > 0), allowed + reach * error / one, np.nan)
     return Judgement(
         relative=relative,
@@ -212,10 +212,15 @@ def _statistic(one: Floats, two: Floats, first: Means, second: Means, ratio: Flo
     return np.where(error > 0, distance / error, exact), freedom
 
 
+def _reach(freedom: Floats, error: Floats, chance: float) -> Floats:
+    """Return quantiles of Student's t, to be multiplied by errors; zeros if no error is above 0."""
+    return np.asarray(quantile_of(freedom, chance)) if (error > 0).any() else np.zeros_like(error)
+
+
 def _interval(one: Floats, two: Floats, first: Means, second: Means) -> tuple[Floats, Floats]:
     """Return Fieller's interval of second / first - 1: all ratios that T does not reject; infinite if unbounded."""
     _, freedom = _error(first, second, np.where(one > 0, two / one, 1.0))
-    reach = quantile_of(freedom, (1 + CONFIDENCE) / 2)
+    reach = _reach(freedom, np.fmax(first.error, second.error), (1 + CONFIDENCE) / 2)
     square = one**2 - (reach * first.error) ** 2
     root = np.sqrt(np.fmax((one * two) ** 2 - square * (two**2 - (reach * second.error) ** 2), 0.0))
     bounded = square > 0
@@ -243,6 +248,9 @@ def _repetitions(
     one = np.abs(first.mean)
     single = [each.error * np.sqrt(np.fmax(each.count, 1)) for each in (first, second)]
     seen = np.abs(second.mean - first.mean) - margin * one
+    known = np.isfinite(single[0]) & np.isfinite(single[1]) & np.isfinite(seen)
+    if not (wanted & known).any():
+        return np.full(one.shape, np.nan)
     least = np.full(one.shape, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         for scatter, gap, tails in (
@@ -253,8 +261,7 @@ def _repetitions(
             least = np.fmin(least, np.append(COUNTS, np.inf)[first_enough])
     # The data at hand had bad luck if they are no fewer.
     least = np.fmax(least, np.minimum(first.count, second.count) + 1)
-    known = np.isfinite(single[0]) & np.isfinite(single[1]) & np.isfinite(seen) & (least <= MOST_REPETITIONS)
-    return np.where(wanted & known, least, np.nan)
+    return np.where(wanted & known & (least <= MOST_REPETITIONS), least, np.nan)
 
 
 @lru_cache(maxsize=16)

@@ -1,12 +1,13 @@
 """Student's t distribution, by `scipy.special`, since `scipy.stats` takes a second to load.
 
-SciPy is loaded when it is first used: most verbs that know a verdict's name compute none.
+SciPy is loaded when it is first used: most verbs that know a verdict's name compute none, and exact means need none.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from gavotte.extras import needs
@@ -22,6 +23,9 @@ def chance_below(freedom: npt.ArrayLike, value: npt.ArrayLike) -> Any:
     Raises:
         UnsupportedError: without SciPy.
     """
+    values = np.asarray(value)
+    if not np.isfinite(values).any():  # Loading SciPy takes longer than all else that compares two Networks.
+        return np.where(np.isnan(values) | np.isnan(freedom), np.nan, values > 0)
     with needs("statistics"):
         from scipy import special
     return special.stdtr(freedom, value)

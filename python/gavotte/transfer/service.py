@@ -13,19 +13,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import grpc
-
 from gavotte.agents.calls import aside
+from gavotte.agents.quiet import grpc
 from gavotte.agents.runtime import runtime_dir
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.byte_matrix import HostBytes, merged
 from gavotte.formats.parts.transfer import STATES, Copied, Copies, Transfer, TransferOptions, checked
 from gavotte.transfer import queue_pb2 as pb
-from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from gavotte.transfer.control import Controller
 
 WAIT_S = 60.0
 """Longest wait of one call. A caller that wants to wait longer calls again."""

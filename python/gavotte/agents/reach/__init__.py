@@ -4,6 +4,20 @@ Input: an Inventory. Output, for the length of a `with` block: a gRPC channel to
 one-line reason for each other host.
 """
 
-from gavotte.agents.reach.reaching import Reach, reaching
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gavotte.loading import load_on_first_use
+
+if TYPE_CHECKING:
+    from gavotte.agents.reach.reaching import Reach, reaching
 
 __all__ = ["Reach", "reaching"]
+
+load_on_first_use(
+    __name__,
+    {
+        "reaching": ("Reach", "reaching"),
+    },
+)

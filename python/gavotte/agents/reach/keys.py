@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import grpc
-
+from gavotte.agents.quiet import grpc
 from gavotte.errors import GavotteError
 
 KEYS_VARIABLE = "GAVOTTE_KEYS"

@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import grpc
-
 from gavotte.agents.binary import agent_binaries
+from gavotte.agents.quiet import grpc
 from gavotte.agents.reach import folder, keys
 from gavotte.agents.reach.causes import last_line, tls_cause
 from gavotte.agents.reach.client import config_file, ssh_program

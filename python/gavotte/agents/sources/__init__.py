@@ -4,9 +4,26 @@ Each source only reads text and sends nothing to the hosts. They are later reach
 clouds, Kubernetes, Ansible and Terraform list.
 """
 
-from gavotte.agents.sources.listed import from_list
-from gavotte.agents.sources.mpi import from_mpi
-from gavotte.agents.sources.slurm import from_slurm
-from gavotte.agents.sources.ssh_config import from_ssh_config
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gavotte.loading import load_on_first_use
+
+if TYPE_CHECKING:
+    from gavotte.agents.sources.listed import from_list
+    from gavotte.agents.sources.mpi import from_mpi
+    from gavotte.agents.sources.slurm import from_slurm
+    from gavotte.agents.sources.ssh_config import from_ssh_config
 
 __all__ = ["from_list", "from_mpi", "from_slurm", "from_ssh_config"]
+
+load_on_first_use(
+    __name__,
+    {
+        "listed": ("from_list",),
+        "mpi": ("from_mpi",),
+        "slurm": ("from_slurm",),
+        "ssh_config": ("from_ssh_config",),
+    },
+)

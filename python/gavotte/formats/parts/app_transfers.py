@@ -123,12 +123,40 @@ Transfers = Annotated[
 ]
 """The field of an App."""
 
-_SECTION = "\ntransfer = [\n"
 _ROW = re.compile(
     r'    \{ source = "([^"\\\n]*)", target = "([^"\\\n]*)", bytes = (0|[1-9][0-9]{0,18}), phase = (0|[1-9][0-9]{0,4})'
     r"(?:, messages = (0|[1-9][0-9]{0,12}))? \},\n"
 )
 """A transfer as `write_app` writes it."""
+
+
+def section_of(text: str, key: str) -> tuple[int, int] | None:
+    """Return where the lines of a long list of tables begin and end in an App's TOML, as `write_app` writes it.
+
+    Args:
+        text: the whole file.
+        key: `task` or `transfer`.
+
+    Returns:
+        the first letter of the list's first line, and the letter after its last line; None = the text has another form,
+        or few lines.
+    """
+    start = f"\n{key} = [\n"
+    begin = text.find(start)
+    end = text.find("\n]\n", begin)
+    if begin < 0 or end < 0 or text.startswith("["):
+        return None
+    # Within a table or a text of several lines, the same letters would mean something else.
+    if any(text.find(mark, 0, begin) >= 0 for mark in ("\n[", '"""', "'''")):
+        return None
+    begin, end = begin + len(start), end + 1
+    return (begin, end) if text.count("\n", begin, end) >= MANY else None
+
+
+def without(text: str, key: str, section: tuple[int, int]) -> str:
+    """Return an App's TOML without the list of a key, whose lines `section_of` found."""
+    begin, end = section
+    return text[: begin - len(f"{key} = [\n")] + text[end + len("]\n") :]
 
 
 def cut_rows(text: str) -> tuple[str, list[list[str | None]]] | None:
@@ -137,21 +165,14 @@ def cut_rows(text: str) -> tuple[str, list[list[str | None]]] | None:
     Returns:
         the text without them, and the columns as texts; None = the text has another form, or few transfers.
     """
-    begin = text.find(_SECTION)
-    end = text.find("\n]\n", begin)
-    if begin < 0 or end < 0 or text.startswith("["):
-        return None
-    # Within a table or a text of several lines, the same letters would mean something else.
-    if any(text.find(mark, 0, begin) >= 0 for mark in ("\n[", '"""', "'''")):
-        return None
-    section = text[begin + len(_SECTION) : end + 1]
-    if section.count("\n") < MANY:
+    section = section_of(text, "transfer")
+    if section is None:
         return None
     # What is between two rows, and the fields of a row, in turn.
-    parts = _ROW.split(section)
+    parts = _ROW.split(text[slice(*section)])
     if any(parts[:: _ROW.groups + 1]):
         return None
-    return text[: begin + 1] + text[end + 3 :], [parts[at :: _ROW.groups + 1] for at in range(1, _ROW.groups + 1)]
+    return without(text, "transfer", section), [parts[at :: _ROW.groups + 1] for at in range(1, _ROW.groups + 1)]
 
 
 def columns_of_texts(tasks: Sequence[str], columns: Sequence[Sequence[Any]]) -> TransferColumns | None:
@@ -159,7 +180,8 @@ def columns_of_texts(tasks: Sequence[str], columns: Sequence[Sequence[Any]]) -> 
     source, target, size, phase, messages = columns
     # None is 0 in a column, so that a 0 of the file, which is not allowed, needs another value out of range.
     counts = [-1 if each == "0" else int(each or 0) for each in messages] if any(messages) else None
-    return _columns(tasks, (source, target), map(int, size), map(int, phase), counts)
+    phases = {each: int(each) for each in set(phase)}
+    return _columns(tasks, (source, target), map(int, size), map(phases.__getitem__, phase), counts)
 
 
 def columns_of_rows(tasks: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> TransferColumns | None:

@@ -4,7 +4,22 @@ Input: Apps with their arrivals, a Network, and the command that starts an appli
 ran where and when.
 """
 
-from gavotte.launch.live.question import LiveQuestion, LiveResult, LiveSession, Ran
-from gavotte.launch.live.sequencing import live
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gavotte.loading import load_on_first_use
+
+if TYPE_CHECKING:
+    from gavotte.launch.live.question import LiveQuestion, LiveResult, LiveSession, Ran
+    from gavotte.launch.live.sequencing import live
 
 __all__ = ["LiveQuestion", "LiveResult", "LiveSession", "Ran", "live"]
+
+load_on_first_use(
+    __name__,
+    {
+        "question": ("LiveQuestion", "LiveResult", "LiveSession", "Ran"),
+        "sequencing": ("live",),
+    },
+)

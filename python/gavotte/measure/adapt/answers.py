@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Answer
-from gavotte.formats.parts.rates import MAX_RATE_BPS
+from gavotte.formats.parts.rate_fields import MAX_RATE_BPS
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.adapt.withheld import Gap, find_gap
