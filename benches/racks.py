@@ -28,9 +28,9 @@ from tests.measure.played_network import PlayedNetwork
 from tests.measure.random_clouds import OBSERVABLE
 
 from gavotte import lab
-from gavotte.formats.inventory import read_inventory
+from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.topology import Topology
-from gavotte.measure import Measurement, measure
+from gavotte.measure import Measurement, MeasureQuestion, carry_out, plan_measurement
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
@@ -117,17 +117,22 @@ def unlimited(topology: Topology) -> Topology:
     )
 
 
+def every_pair(inventory: Inventory, seed: int, method: str) -> Measurement:
+    """Measure all pairs, also where few would show the rates of all."""
+    return carry_out(plan_measurement(MeasureQuestion(inventory, method=method, seed=seed, scale="pairs")))
+
+
 def in_lab(topology: Topology, seed: int, method: str) -> Measurement:
     """Real packets."""
     with lab.session(topology, source="bench-racks") as cloud:
-        return measure(read_inventory(cloud.hosts_file), method=method, seed=seed)
+        return every_pair(read_inventory(cloud.hosts_file), seed, method)
 
 
 def simulated(topology: Topology, seed: int, method: str) -> Measurement:
     """No packets."""
     network = PlayedNetwork(Oracle(topology), seed=seed)
     with network.held():
-        return measure(network.inventory, method=method, seed=seed)
+        return every_pair(network.inventory, seed, method)
 
 
 def shared_links(topology: Topology) -> dict[tuple[frozenset[str], str], float]:

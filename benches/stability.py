@@ -67,7 +67,9 @@ def watched(minutes: float, seed: int) -> History:
         count = max(2, round(60 * minutes / EVERY_S))
         return carry_out(
             plan_measurement(
-                MeasureQuestion(tenants(session, SIZE), count=count, every_s=EVERY_S, seed=seed, again=False)
+                MeasureQuestion(
+                    tenants(session, SIZE), count=count, every_s=EVERY_S, seed=seed, again=False, scale="pairs"
+                )
             )
         ).history
 

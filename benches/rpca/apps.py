@@ -181,7 +181,12 @@ def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: 
     history = carry_out(
         plan_measurement(
             MeasureQuestion(
-                cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, again=False, seed=seed
+                cloud.tenants(session, SIZE),
+                method=bulk(seconds=PROBE_S),
+                count=count,
+                again=False,
+                seed=seed,
+                scale="pairs",
             )
         )
     ).history

@@ -92,7 +92,9 @@ def calibrated(
     # A doubtful path measured again would no longer belong to this moment.
     measurement = carry_out(
         plan_measurement(
-            MeasureQuestion(hosts, method=bulk(seconds=seconds), count=count, again=inventory is None, seed=seed)
+            MeasureQuestion(
+                hosts, method=bulk(seconds=seconds), count=count, again=inventory is None, seed=seed, scale="pairs"
+            )
         )
     )
     return Calibration(measurement.history, time.perf_counter() - started)

@@ -348,7 +348,8 @@ def test_where_others_fill_links_what_tcp_gets_is_told(where: str) -> None:
     full = {name for name in oracle.links if name.endswith("vm5") or (where != "vm5" and "rack" in name)}
     network = PlayedNetwork(oracle, seed=3, busy=full)
     with network.held():
-        measurement = measure(network.inventory, seed=3)
+        question = MeasureQuestion(network.inventory, seed=3, scale="pairs")
+        measurement = carry_out(plan_measurement(question))
     index = network.index
     assert measurement.answered == measurement.paths
     pairs = [(a, b) for a in index for b in index if a != b]

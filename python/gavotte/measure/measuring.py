@@ -164,7 +164,9 @@ def measure(
     pairs: Collection[tuple[str, str]] | None = None,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Measure all directed pairs of hosts, or some, `count` times. `carry_out` does the same for any question.
+    """Measure the directed pairs of hosts, or some, `count` times. `carry_out` does the same for any question.
+
+    Of more than 24 hosts, few pairs show the rates of all, as for `gavotte measure`.
 
     Args:
         inventory: the hosts.
@@ -173,7 +175,7 @@ def measure(
         seed: seed of the order of rounds; snapshot k uses seed + k.
         known: an earlier Network, whose shared links two probes never fill at once.
         limits: refuse in advance what would cost more.
-        pairs: the only (source, target) pairs to measure; None = all.
+        pairs: the only (source, target) pairs to measure; None = all, or few of many hosts.
         progress: called for each path that is done.
 
     Raises:
