@@ -62,6 +62,7 @@ def files(tmp_path: Path) -> Path:
 
     rates = [[float(1e7 * (1 + (3 * m + 5 * n) % 7)) for n in range(6)] for m in range(6)]
     write_history(tmp_path / "cloud.npz", builders.history(np.array([rates, rates])))
+    write_history(tmp_path / "later.npz", builders.history(np.array([rates, rates]) * [[[1.0]], [[1.1]]]))
     network = builders.network(6, [[8 * rate for rate in row] for row in rates], sharing="pipe")
     write_network(tmp_path / "cloud.network.json", network)
     transfers = [(f"t{m}", f"t{n}", 10_000_000 * (1 + (m * n) % 5)) for m in range(8) for n in range(8) if m != n]
@@ -115,6 +116,7 @@ for name in {names!r}:
         "place cloud.network.json job.app.toml --method search --time-limit 0.3",
         "place cloud.network.json job.app.toml --method greedy",
         "report --network cloud.network.json -o page.html",
+        "compare cloud.network.json cloud.network.json",
         "ranks --network cloud.network.json --pattern ring",
         "keep 3 --network cloud.network.json",
         "history --help",
@@ -139,7 +141,7 @@ def test_auto_says_what_it_did_not_prove(files: Path, bare: dict[str, str]) -> N
     [
         ("model cloud.npz --plot cloud.svg", "matplotlib", "plots"),
         ("history list --store store.sqlite", "sqlalchemy", "store"),
-        ("compare cloud.npz cloud.npz", "scipy", "statistics"),
+        ("compare cloud.npz later.npz", "scipy", "statistics"),
         ("place cloud.network.json job.app.toml --method optimal", "ortools", "solvers"),
         ("place cloud.network.json job.app.toml --method ilp", "highspy", "solvers"),
         ("hosts keys -o keys a=10.0.0.1", "cryptography", "tls"),
