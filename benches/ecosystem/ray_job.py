@@ -61,7 +61,13 @@ def cluster(stage: Stage) -> Iterator[Asked]:
             mounted = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', rooms, *words]
             ends.enter_context(stage.running(host, words if first else mounted, log, env))
             stage.until(partial(_count_is, log, number), log)
-        program = [PYTHON, Path(__file__).with_name("ray_program.py"), WORKERS, len(stage.hosts)]
+        program = [
+            PYTHON,
+            Path(__file__).with_name("ray_program.py"),
+            WORKERS,
+            len(stage.hosts),
+            stage.folder / "nodes",
+        ]
         yield ends.enter_context(stage.asking(stage.hosts[0], program, log, env))
 
 

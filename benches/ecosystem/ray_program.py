@@ -1,7 +1,7 @@
-"""Ray's own collective and Ray Data on some nodes: WORKERS NODES, and `WAY: JOB` in each line of stdin; prints seconds.
+"""Ray's own collective and Ray Data on some nodes: WORKERS NODES FILE, and `WAY: JOB` in each line of stdin.
 
-`default` leaves the choice of nodes to Ray. `gavotte` asks for one rack by the labels that were measured. The file `nodes`
-then has the addresses of the nodes.
+`default` leaves the choice of nodes to Ray. `gavotte` asks for one rack by the labels that were measured. Prints
+the seconds, and writes the addresses of the nodes to the file.
 """
 
 import sys
@@ -24,7 +24,7 @@ class Rank:
     """One rank of a collective."""
 
     def join(self, ranks: int, rank: int, name: str) -> None:
-        collective.init_collective_group(ranks, rank, "torch_gloo", name)
+        collective.init_collective_group(ranks, rank, "gloo", name)
 
     def reduce(self, name: str, rounds: int) -> float:
         import torch
@@ -83,7 +83,7 @@ def main() -> None:
         took_s = (all_reduce if job == "all-reduce" else shuffle)(group, ranks)
         at = ray.util.placement_group_table(group)["bundles_to_node_id"]
         remove_placement_group(group)
-        Path("nodes").write_text(" ".join(names[at[rank]] for rank in range(ranks)))
+        Path(sys.argv[3]).write_text(" ".join(names[at[rank]] for rank in range(ranks)))
         print(f"seconds {took_s:.3f}", flush=True)
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benches.ecosystem.comparing import Row, in_turns
-from benches.ecosystem.stage import HOSTS, Chosen, Stage
+from benches.ecosystem.stage import Chosen, Stage
 from benches.training.job import Training
 
-SHARING = HOSTS
-STEPS, WIDTH = 25, 700
+SHARING = None
+STEPS, WIDTH = 12, 700
 
 
 def version() -> str:
