@@ -47,7 +47,7 @@ class Cluster:
             self.create(document)
         except ApiException as error:
             assert error.status in {400, 422}, error
-            message: str = json.loads(error.body)["message"]
+            message: str = json.loads(error.body or "")["message"]
             return message
         raise AssertionError(f"{document['kind']} was accepted")
 

@@ -25,6 +25,7 @@ from gavotte.formats.placement import write_placement
 
 PODS = builders.network(
     [{"name": "a", "machine": "m2"}, "b", {"name": "c", "machine": "m1"}, {"name": "d", "machine": "m1"}, "e"],
+    latency_s=1e-4,
     groups=[
         {"name": "pod", "members": ["a", "b", "c", "d"]},
         {"name": "rack-0", "members": ["a", "b"], "parent": "pod", "up_bps": 1e9, "down_bps": 5e8},

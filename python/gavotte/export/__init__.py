@@ -3,27 +3,41 @@
 from gavotte.export.exporting import (
     ALL_FORMATS,
     FORMATS,
+    JOB_FORMATS,
     TOPOLOGY_FORMATS,
     Format,
+    JobFormat,
+    JobQuestion,
     TopologyFormat,
     check_format,
     doubts,
     export,
+    export_job,
     export_network,
+    job_doubts,
+    job_name,
     only,
 )
+from gavotte.export.jobs import Together
 from gavotte.export.mpi import crowded
 
 __all__ = [
     "ALL_FORMATS",
     "FORMATS",
+    "JOB_FORMATS",
     "TOPOLOGY_FORMATS",
     "Format",
+    "JobFormat",
+    "JobQuestion",
+    "Together",
     "TopologyFormat",
     "check_format",
     "crowded",
     "doubts",
     "export",
+    "export_job",
     "export_network",
+    "job_doubts",
+    "job_name",
     "only",
 ]
