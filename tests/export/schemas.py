@@ -1,4 +1,7 @@
-"""Check objects of Kubernetes by the schema of their CustomResourceDefinition, as an API server does."""
+"""Check objects of Kubernetes by the schema of their CustomResourceDefinition, where no API server runs.
+
+`test_crds_in_cluster.py` asks a real API server about the same definitions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 import yaml
 
-DATA = Path(__file__).parent / "data"
+CRDS = Path(__file__).parent / "data" / "crds"
 
 TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "integer": int}
 
@@ -39,20 +42,24 @@ SIZES: dict[str, Callable[[Any, int], bool]] = {
     "minItems": lambda value, limit: len(value) >= limit,
     "maxItems": lambda value, limit: len(value) <= limit,
     "minimum": lambda value, limit: value >= limit,
+    "maximum": lambda value, limit: value <= limit,
 }
-IGNORED = {"x-kubernetes-list-type", "x-kubernetes-map-type", "required", "properties"}
+IGNORED = {"x-kubernetes-list-type", "x-kubernetes-map-type", "required", "properties", "description", "format"}
 
 
 def faults(definition: str, document: Any) -> list[str]:
-    """Return what an API server with a definition of `data/` would refuse in an object."""
-    crd = yaml.safe_load((DATA / f"{definition}.crd.yaml").read_text())["spec"]
-    (version,) = crd["versions"]
-    kind = (f"{crd['group']}/{version['name']}", crd["names"]["kind"])
-    wrong = [] if (document["apiVersion"], document["kind"]) == kind else [f"is no {kind}"]
-    return wrong + list(_faults(version["schema"]["openAPIV3Schema"], document, ""))
+    """Return what an API server with a definition of `data/crds` would refuse in an object."""
+    crd = yaml.safe_load((CRDS / f"{definition}.yaml").read_text())["spec"]
+    schemas = {f"{crd['group']}/{version['name']}": version["schema"]["openAPIV3Schema"] for version in crd["versions"]}
+    kind = crd["names"]["kind"]
+    if document["apiVersion"] not in schemas or document["kind"] != kind:
+        return [f"is no {kind} of {', '.join(schemas)}"]
+    return _faults(schemas[document["apiVersion"]], document, "")
 
 
 def _faults(schema: dict[str, Any], value: Any, at: str) -> list[str]:
+    if schema.get("x-kubernetes-int-or-string"):
+        return [] if re.search(schema["pattern"], str(value)) else [f"{at}: does not match {schema['pattern']}"]
     if not isinstance(value, TYPES[schema["type"]]):
         return [f"{at}: is no {schema['type']}"]
     wrong: list[str] = []

@@ -25,12 +25,15 @@ from gavotte.formats.placement import write_placement
 
 PODS = builders.network(
     [{"name": "a", "machine": "m2"}, "b", {"name": "c", "machine": "m1"}, {"name": "d", "machine": "m1"}, "e"],
+    latency_s=1e-4,
     groups=[
         {"name": "pod", "members": ["a", "b", "c", "d"]},
         {"name": "rack-0", "members": ["a", "b"], "parent": "pod", "up_bps": 1e9, "down_bps": 5e8},
     ],
 )
 """A rack in a pod, hosts of the pod outside of racks, and a host outside of pods."""
+KUEUE = "kueue.x-k8s.io_topologies"
+VOLCANO = "topology.volcano.sh_hypernodes"
 
 
 def groups(*parents: str | None) -> list[dict[str, Any]]:
@@ -159,7 +162,7 @@ def test_ray_gets_the_rack_and_no_value_that_it_drops() -> None:
 def test_kueue_accepts_the_levels_and_refuses_others() -> None:
     document = yaml.safe_load(export_network(PODS, "kueue"))
     levels = document["spec"]["levels"]
-    assert faults("kueue-topology", document) == []
+    assert faults(KUEUE, document) == []
     assert [level["nodeLabel"] for level in levels] == [
         *(f"fabric.topograph.run/tier-{tier}" for tier in (2, 1, 0)),
         "kubernetes.io/hostname",
@@ -167,15 +170,15 @@ def test_kueue_accepts_the_levels_and_refuses_others() -> None:
     deepest = builders.network("ab", groups=groups(None, *(f"g{number}" for number in range(13))))
     document = yaml.safe_load(export_network(deepest, "kueue"))
     assert len(document["spec"]["levels"]) == 16
-    assert faults("kueue-topology", document) == []
+    assert faults(KUEUE, document) == []
     for wrong in (levels[::-1], [levels[0], *levels], [], [{"nodeLabel": f"x/{number}"} for number in range(17)]):
         document["spec"]["levels"] = wrong
-        assert len(faults("kueue-topology", document)) == 1
+        assert len(faults(KUEUE, document)) == 1
 
 
 def test_volcano_accepts_the_hypernodes_and_refuses_others() -> None:
     documents = list(yaml.safe_load_all(export_network(PODS, "volcano")))
-    assert [each for document in documents for each in faults("volcano-hypernode", document)] == []
+    assert [each for document in documents for each in faults(VOLCANO, document)] == []
     members = {
         document["metadata"]["name"]: (
             document["spec"]["tier"],
@@ -193,7 +196,7 @@ def test_volcano_accepts_the_hypernodes_and_refuses_others() -> None:
     selector = documents[0]["spec"]["members"][0]["selector"]
     for wrong in ({}, selector | {"regexMatch": {"pattern": ".*"}}, {"exactMatch": {"name": "Rack"}}):
         documents[0]["spec"]["members"][0]["selector"] = wrong
-        assert len(faults("volcano-hypernode", documents[0])) == 1
+        assert len(faults(VOLCANO, documents[0])) == 1
 
 
 @pytest.mark.parametrize("form", ["kubernetes-labels", "volcano"])

@@ -23,7 +23,7 @@ REGISTRIES: dict[str, dict[str, str]] = {
         "sharing": "gavotte.formats.network.Sharing",
     },
     "sequence": {"method": "gavotte.place.METHODS"},
-    "export": {"form": "gavotte.export.ALL_FORMATS"},
+    "export": {"form": "gavotte.export.ALL_FORMATS", "together": "gavotte.export.Together"},
     "collective": {"operation": "gavotte.collective.OPERATIONS", "algorithm": "gavotte.collective.ALGORITHMS"},
     "map": {"method": "gavotte.mapping.METHODS"},
     "broadcast": {"mechanism": "gavotte.transfer.planning.MECHANISMS"},

@@ -102,3 +102,13 @@ def effort_of(searched: SearchOptions, watch: Watch) -> Effort:
     from gavotte.place import Effort
 
     return Effort(time_limit_s=searched.time_limit, seed=searched.seed, watch=watch)
+
+
+def with_inventory_at(network: Network, path: Path | None) -> Network:
+    """Return the Network with what an Inventory knows of its hosts."""
+    if path is None:
+        return network
+    from gavotte.formats.inventory import read_inventory
+    from gavotte.place import with_inventory
+
+    return with_inventory(network, read_inventory(path))

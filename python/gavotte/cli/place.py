@@ -13,6 +13,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.elapsed import elapsed_s
+from gavotte.cli.networks import with_inventory_at
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
 from gavotte.cli.output import emit_json, note, unknown_pairs, warn
 from gavotte.cli.progress import searching
@@ -170,7 +171,7 @@ def place(
         check_ending(writing.output, "a Placement")
     _check_together(asked, aim, reporting, writing)
     goal = Goal(aim.goal, aim.within)
-    net, loaded = _with_inventory(read_network(network), asked.hosts), [read_app(app) for app in apps]
+    net, loaded = with_inventory_at(read_network(network), asked.hosts), [read_app(app) for app in apps]
     wanted = _guarantee(asked.guarantee)
     question = _question(net, loaded, asked, wanted, moving=not _least_time_only(asked, aim, reporting))
     warnings = [*unknown_pairs(net), *question.warnings]
@@ -254,16 +255,6 @@ def _with_job(
     job = job_of(network, question.apps[0], asked.trace, own, seed=trying.seed)
     # Tasks move between phases only if a trace does not decide.
     return question if job is None else replace(question, job=job, state_bytes={})
-
-
-def _with_inventory(network: Network, path: Path | None) -> Network:
-    """Return the Network with what an Inventory knows of its hosts."""
-    if path is None:
-        return network
-    from gavotte.formats.inventory import read_inventory
-    from gavotte.place import with_inventory
-
-    return with_inventory(network, read_inventory(path))
 
 
 def _guarantee(path: Path | None) -> Guarantee | None:

@@ -1,4 +1,4 @@
-"""Convert a Placement to the text of a launcher's format, or a Network to that of a scheduler's.
+"""Convert a Placement to the text of a launcher's format, or a Network or a job to that of a scheduler's.
 
 A task's rank is its position in the Placement: the order of the Apps, and within each that of its tasks.
 """
@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
-from gavotte.export import labels, manifests, mpi, slurm, tables
+from gavotte.export import diktyo, jobs, labels, manifests, mpi, slurm, tables
 from gavotte.export.tree import fitting, tree_of
+from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 
@@ -49,7 +50,7 @@ FORMATS: dict[str, Format] = {
 }
 """Formats of a Placement by name."""
 
-UNWRITTEN = ("kubernetes", "diktyo", "dask", "torchrun", "hadoop-rack")
+UNWRITTEN = ("kubernetes", "dask", "torchrun", "hadoop-rack")
 """Launchers whose own format is not supported yet."""
 
 
@@ -63,6 +64,7 @@ class TopologyFormat:
         usage: how to hand the file to the scheduler, with `{file}` for its name.
         undo: how to undo that.
         labelled: whether the text has names of labels.
+        zoned: whether the text has the hosts' zones instead of switches.
     """
 
     write: Callable[[Network, labels.Keys], str]
@@ -70,6 +72,7 @@ class TopologyFormat:
     usage: str
     undo: str
     labelled: bool = False
+    zoned: bool = False
 
 
 _SLURM_UNDO = "remove the file and TopologyPlugin, and restart Slurm's daemons"
@@ -112,6 +115,17 @@ TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
     "volcano": TopologyFormat(
         manifests.volcano, manifests.OBJECT_NAME, "kubectl apply -f {file}", "kubectl delete -f {file}"
     ),
+    "diktyo-network": TopologyFormat(
+        diktyo.network_topology,
+        labels.LABEL_VALUE,
+        "kubectl apply --server-side -f {file}, with networkTopologyName: gavotte and weightsName: UserDefined for "
+        "NetworkOverhead, and zones at the nodes, by --format diktyo-zones if the provider sets none",
+        "kubectl delete -f {file}",
+        zoned=True,
+    ),
+    "diktyo-zones": TopologyFormat(
+        diktyo.zone_labels, labels.LABEL_VALUE, "sh {file}", "sed 's/=[^ ]*/-/g' {file} | sh", zoned=True
+    ),
     "ray": TopologyFormat(
         labels.ray_start,
         labels.RAY_VALUE,
@@ -122,8 +136,87 @@ TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
 }
 """Formats of a Network by name."""
 
-ALL_FORMATS = (*FORMATS, *TOPOLOGY_FORMATS)
-"""Names of all formats, those of a Placement first."""
+
+@dataclass(frozen=True)
+class JobQuestion:
+    """A job, and what a scheduler needs to know of it.
+
+    Attributes:
+        source: the job's tasks, or the hosts that they were placed on.
+        network: the hosts, and the groups that become tiers; for formats with tiers only.
+        together: how firmly the job is kept together; for formats with tiers only.
+        older_labels: whether labels have the names that Topograph 0.3 to 0.5 gave them.
+        seconds: time in which the job's transfers should finish; None = no bandwidth is asked for.
+    """
+
+    source: App | Placement
+    network: Network | None = None
+    together: jobs.Together = "required"
+    older_labels: bool = False
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class JobFormat:
+    """A file format in which a scheduler reads what a job needs.
+
+    Attributes:
+        write: function that converts a job to the file's text.
+        usage: how to hand the file to the scheduler, with `{file}` for its name and `{name}` for the job's.
+        undo: how to undo that.
+        tiered: whether the text names a tier of switches. Others are written of an App alone.
+        labelled: whether the text has names of labels.
+    """
+
+    write: Callable[[JobQuestion], str]
+    usage: str
+    undo: str
+    tiered: bool = True
+    labelled: bool = False
+
+
+def _tiered(write: Callable[[jobs.Job], str]) -> Callable[[JobQuestion], str]:
+    """Return the function that writes a job of a question which has a Network."""
+
+    def text(question: JobQuestion) -> str:
+        if question.network is None:
+            raise GavotteError("network: the tiers are those of a Network", hint="give it by --network")
+        keys = labels.OLDER if question.older_labels else labels.CURRENT
+        return write(jobs.Job(question.source, question.network, keys, question.together))
+
+    return text
+
+
+def _app_group(question: JobQuestion) -> str:
+    if isinstance(question.source, Placement):
+        raise GavotteError("an AppGroup needs bytes, which a Placement lacks", hint="use the *.app.toml")
+    return diktyo.app_group(question.source, seconds=question.seconds)
+
+
+JOB_FORMATS: dict[str, JobFormat] = {
+    "kueue-job": JobFormat(
+        _tiered(jobs.kueue_job),
+        "kubectl patch --local -f job.yaml --patch-file {file} -o yaml | kubectl create -f -",
+        "kubectl replace --force -f job.yaml",
+        labelled=True,
+    ),
+    "volcano-job": JobFormat(
+        _tiered(jobs.volcano_job),
+        "kubectl patch --local --type merge -f job.yaml --patch-file {file} -o yaml | kubectl create -f -",
+        "kubectl replace --force -f job.yaml",
+    ),
+    "diktyo-appgroup": JobFormat(
+        _app_group,
+        "kubectl apply --server-side -f {file}; label the pod of each task with appgroup.diktyo.x-k8s.io: {name} and "
+        "appgroup.diktyo.x-k8s.io.workload: TASK",
+        "kubectl delete -f {file}",
+        tiered=False,
+    ),
+}
+"""Formats of a job by name."""
+
+ALL_FORMATS = (*FORMATS, *TOPOLOGY_FORMATS, *JOB_FORMATS)
+"""Names of all formats: those of a Placement, of a Network, and of a job."""
 
 
 def export(placement: Placement, form: str, *, app: str | None = None) -> str:
@@ -166,15 +259,54 @@ def export_network(network: Network, form: str, *, older_labels: bool = False) -
     return TOPOLOGY_FORMATS[form].write(network, labels.OLDER if older_labels else labels.CURRENT)
 
 
+def export_job(question: JobQuestion, form: str) -> str:
+    """Return what a job needs, in a scheduler's format.
+
+    Args:
+        question: the job, and what the scheduler needs to know of it.
+        form: name of one of `JOB_FORMATS`.
+
+    Returns:
+        The text of the file, ending in a newline.
+
+    Raises:
+        GavotteError: when the format is unknown, cannot express the job, or no switch has room for it.
+    """
+    check_format(form, JOB_FORMATS, "a job")
+    if question.older_labels and not JOB_FORMATS[form].labelled:
+        raise GavotteError(f"{form} has no labels", hint="leave out --older-labels")
+    return JOB_FORMATS[form].write(question)
+
+
+def job_name(question: JobQuestion) -> str:
+    """Return the name by which a scheduler knows a job's pods."""
+    return diktyo.group_name(question.source) if isinstance(question.source, App) else question.source.apps[0]
+
+
+def job_doubts(question: JobQuestion, form: str) -> list[str]:
+    """Return a warning for each name of an App that a format cannot have, and if the Network has no groups."""
+    check_format(form, JOB_FORMATS, "a job")
+    if not JOB_FORMATS[form].tiered:
+        return diktyo.doubts_of_app(question.source) if isinstance(question.source, App) else []
+    return [_FLAT] if question.network is not None and not question.network.groups else []
+
+
+_FLAT = "the network has no groups, so that all hosts are at one switch"
+
+
 def doubts(network: Network, form: str) -> list[str]:
     """Return a warning if the Network has no groups, and one for each group that gets another name.
+
+    A format of zones has no switches: its warnings are about the names of zones.
 
     Raises:
         GavotteError: when the format is unknown, or the groups form no tree.
     """
     check_format(form, TOPOLOGY_FORMATS, "a Network")
+    if TOPOLOGY_FORMATS[form].zoned:
+        return diktyo.doubts_of_zones(network)
     if not network.groups:
-        return ["the network has no groups, so that all hosts are at one switch"]
+        return [_FLAT]
     names = TOPOLOGY_FORMATS[form].names
     switches = [(switch.name, fitting(switch.name, names)) for switch in tree_of(network).walk()]
     return [

@@ -1,6 +1,6 @@
 """Write the switches of a Network as objects of Kubernetes, for Kueue and Volcano.
 
-The objects are checked by the projects' own schemas (`tests/export/data`), not by a running cluster.
+A real API server accepts the objects with the projects' own definitions (`tests/export/test_crds_in_cluster.py`).
 """
 
 from __future__ import annotations

@@ -47,6 +47,17 @@ def kind_of(head: bytes) -> str:
     return ""
 
 
+def kind_at(path: str | Path) -> str:
+    """Return the kind of a file as `kind_of` does; empty also for a pipe, and for a file that cannot be read."""
+    try:
+        if not Path(path).is_file():
+            return ""
+        with Path(path).open("rb") as stream:
+            return kind_of(stream.read(HEAD_BYTES))
+    except (OSError, ValueError):
+        return ""
+
+
 def check_kind(path: str | Path, wanted: str) -> None:
     """Refuse a file that is visibly of another kind. A file that cannot be read is left to its reader.
 
@@ -57,13 +68,7 @@ def check_kind(path: str | Path, wanted: str) -> None:
     Raises:
         FormatError: naming the file's kind and the expected one.
     """
-    try:
-        if not Path(path).is_file():
-            return
-        with Path(path).open("rb") as stream:
-            kind = kind_of(stream.read(HEAD_BYTES))
-    except (OSError, ValueError):
-        return
+    kind = kind_at(path)
     # A table's columns may be in any order and among others: its reader names one that is missing.
     if kind in ("", wanted) or (kind in TABLES and wanted in TABLES):
         return
