@@ -13,7 +13,7 @@ from benches.ecosystem.comparing import Row, in_turns, slug
 from benches.ecosystem.stage import WORKERS, Asked, Stage
 
 PYTHON = Path(__file__).parents[2] / "target" / "ecosystem" / "bin" / "python"
-JOBS = ("all-reduce", "Data shuffle")
+JOBS = ("all-reduce",)
 SHARING = None
 PORT = 6379
 STARTED = "Ray runtime started."

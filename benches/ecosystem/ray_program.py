@@ -1,4 +1,4 @@
-"""Ray's own collective and Ray Data on some nodes: WORKERS NODES FILE, and `WAY: JOB` in each line of stdin.
+"""Ray's own collective on some nodes: WORKERS NODES FILE, and `WAY: JOB` in each line of stdin.
 
 `default` leaves the choice of nodes to Ray. `gavotte` asks for one rack by the labels that were measured. Prints
 the seconds, and writes the addresses of the nodes to the file.
@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import ray.data
 from ray.util import collective
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 MEGABYTES, ROUNDS = 8, 4
-ROWS, COLUMNS = 40_000, 128
 READY_S = 240
 
 
@@ -56,18 +54,6 @@ def all_reduce(group: PlacementGroup, ranks: int) -> float:
     return took_s
 
 
-def shuffle(group: PlacementGroup, ranks: int) -> float:
-    """Shuffle the rows of a data set."""
-    context = ray.data.DataContext.get_current()
-    context.scheduling_strategy = PlacementGroupSchedulingStrategy(group)
-    context.scheduling_strategy_large_args = context.scheduling_strategy
-    context.enable_progress_bars = False
-    table = ray.data.range_tensor(ROWS, shape=(COLUMNS,), override_num_blocks=4 * ranks).materialize()
-    begin = time.monotonic()
-    table.random_shuffle(seed=0).materialize()
-    return time.monotonic() - begin
-
-
 def main() -> None:
     ranks, nodes = int(sys.argv[1]), int(sys.argv[2])
     ray.init(address="auto", log_to_driver=False)
@@ -76,11 +62,11 @@ def main() -> None:
         time.sleep(0.5)
     names = {each["NodeID"]: each["NodeManagerAddress"] for each in ray.nodes()}
     for line in sys.stdin:
-        way, _, job = line.strip().partition(": ")
+        way = line.partition(":")[0]
         chosen = {"topology_strategy": {"ray.io/gpu-domain": "STRICT_PACK"}} if way == "gavotte" else {}
         group = placement_group([{"CPU": 1}] * ranks, **chosen)
         ray.get(group.ready(), timeout=READY_S)
-        took_s = (all_reduce if job == "all-reduce" else shuffle)(group, ranks)
+        took_s = all_reduce(group, ranks)
         at = ray.util.placement_group_table(group)["bundles_to_node_id"]
         remove_placement_group(group)
         Path(sys.argv[3]).write_text(" ".join(names[at[rank]] for rank in range(ranks)))

@@ -10,7 +10,7 @@ from benches.ecosystem.comparing import Row, by_hosts
 from benches.ecosystem.stage import Asked, Stage
 
 PYTHON = Path(__file__).parents[2] / "target" / "ecosystem" / "bin" / "python"
-JOBS = ("PageRank", "sort", "join")
+JOBS = ("PageRank", "sort")
 SHARING = None
 
 

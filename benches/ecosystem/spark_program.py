@@ -1,4 +1,4 @@
-"""Spark's own PageRank example, a sort and a join: MASTER WORKERS FOLDER, and a job in each line of stdin.
+"""Spark's own PageRank example and a sort: MASTER WORKERS FOLDER, and a job in each line of stdin.
 
 Prints the seconds of each job.
 """
@@ -76,14 +76,8 @@ def main() -> None:
         if job == "PageRank":
             took_s = page_rank(folder)
         else:
-            table = rows(session, 1, 2 * workers)
             begin = time.monotonic()
-            if job == "join":
-                other = session.range(0, ROWS, 1, 2 * workers).selectExpr("id as number", "repeat('x', 90) as text")
-                table = session.range(0, ROWS, 1, 2 * workers).selectExpr("id as number", "repeat('y', 90) as word")
-                table = table.join(other, "number")
-            else:
-                table = table.sort("key")
+            table = rows(session, 1, 2 * workers).sort("key")
             table.write.format("noop").mode("overwrite").save()
             took_s = time.monotonic() - begin
         print(f"seconds {took_s:.3f}", flush=True)

@@ -40,8 +40,8 @@ class MeasureQuestion:
         assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement; None =
             it is unknown, and the estimate assumes `ASSUMED_RATE_BPS`.
         pairs: the only (source, target) pairs to measure; None = as `scale` says.
-        scale: `pairs` measures all. `structure` measures few that show the limits of hosts and links. `auto` measures few
-            of more than 24 hosts, and of more than 8 as soon as racks' links turn out to limit their hosts.
+        scale: `pairs` measures all. `structure` measures few that show the limits of hosts and links. `auto` measures
+            few of more than 24 hosts, and of more than 8 as soon as racks' links turn out to limit their hosts.
         sharing: whether experiments on shared links will follow, so that the plan has their cost.
         sustain_s: time for which each host then sends without a pause, to see credits that run out; 0 = it does not.
     """

@@ -29,7 +29,7 @@ WARM_STEPS = 160_000
 """Steps of the search before a bound or a proof is tried, where tasks have few partners."""
 
 WARM_STEPS_PER_TASK = 4_000
-"""Most of these steps for each task. Six tasks on eight hosts are placed best after 1,000 steps, and 160,000 take 0.1 s."""
+"""Most of these steps for each task. Six tasks on eight hosts need 1,000, and 160,000 would take 0.1 s."""
 
 WARM_SHARE = 0.3
 """Share of the time limit that this first search may take by the clock, on a busy machine."""
