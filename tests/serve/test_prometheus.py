@@ -46,6 +46,27 @@ def test_alerts_and_dashboard_ask_for_what_is_served(tmp_path: Path) -> None:
             assert name.endswith("_total") == (kind == "counter")
 
 
+def test_grafana_knows_every_field_of_the_dashboard() -> None:
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    # Grafana's own types drop what they do not know.
+    own = json.loads((PACKAGING / "grafana" / "gavotte.json").read_text())
+    known = json.loads(JSONEncoder(sort_keys=True).encode(Dashboard.from_json(own)))
+    assert lost(own, known) == []
+    own["panels"][0]["targets"][0]["exprs"] = "typo"
+    assert lost(own, known) == ["/panels[0]/targets[0]/exprs"]
+
+
+def lost(own: Any, known: Any, path: str = "") -> list[str]:
+    """Return the paths of values that another document does not have."""
+    if isinstance(own, dict):
+        return [each for key, value in own.items() for each in lost(value, (known or {}).get(key), f"{path}/{key}")]
+    if isinstance(own, list) and len(own) == len(known or []):
+        return [each for at, value in enumerate(own) for each in lost(value, known[at], f"{path}[{at}]")]
+    return [] if own == known else [path]
+
+
 @NEEDS_PROMETHEUS
 def test_promtool_accepts_metrics_and_alerts(tmp_path: Path) -> None:
     checked = subprocess.run(
