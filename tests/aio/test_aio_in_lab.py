@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from tests.shell import processes_of, until
 
 from gavotte import aio, lab
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import read_inventory
+from gavotte.launch import LaunchQuestion
 
 pytestmark = pytest.mark.lab
 
@@ -88,3 +91,48 @@ def test_an_error_comes_as_from_the_verb(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
     with pytest.raises(GavotteError, match="nobody"):
         asyncio.run(aio.broadcast("/tmp/none", inventory, "nobody", "/tmp/{host}.x"))
+
+
+EXCHANGE = Path(__file__).parents[1] / "launch" / "programs" / "exchange.py"
+
+
+def test_a_job_is_awaited_and_cancelled(
+    small_cloud: lab.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = f"GAVOTTE_MARK={tmp_path}"
+    path = f"{EXCHANGE.parent}:{os.environ['PATH']}"
+    for name, value in {**small_cloud.environment(), "PATH": path, "GAVOTTE_MARK": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+
+    def job(*words: str) -> LaunchQuestion:
+        command = ["torchrun", "--nnodes", "2", str(EXCHANGE), *words]
+        return LaunchQuestion(command, hosts="lab", store=str(tmp_path / "store"))
+
+    notes: list[str] = []
+    ended = asyncio.run(aio.launch(job("90000"), note=notes.append))
+    assert (ended.status, ended.kept) == (0, True)
+    assert not processes_of(mark)
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(aio.launch(job("9", "wait")))
+        end_s = time.monotonic() + 60
+        while not any("exchange.py" in line for line in processes_of(mark).values()):
+            assert time.monotonic() < end_s
+            await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    until(lambda: not processes_of(mark))
+    # A task that is cancelled before its job has started starts none.
+
+    async def at_once() -> None:
+        task = asyncio.ensure_future(aio.launch(job("9", "wait")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(at_once())
+    assert not processes_of(mark)

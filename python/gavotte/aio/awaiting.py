@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gavotte.launch import Launched, LaunchQuestion, LaunchSession
+from gavotte.launch import launch as launch_now
 from gavotte.measure import measure as measure_now
 from gavotte.run import run as run_now
 from gavotte.transfer import BroadcastSession
 from gavotte.transfer import broadcast as broadcast_now
 
 if TYPE_CHECKING:
+    from gavotte.formats.history import History
     from gavotte.formats.inventory import Inventory
     from gavotte.measure import Measurement
     from gavotte.run import RunResult
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from gavotte.transfer import BroadcastResult
 
 Result = TypeVar("Result")
+
+PATIENCE_S = 30.0
+"""How long a cancelled job may take to end by itself."""
 
 
 class _Cancelled(BaseException):
@@ -78,8 +85,53 @@ async def broadcast(*words: Any, **options: Any) -> BroadcastResult:
     return await _awaited(carry, None)
 
 
-async def _awaited(work: Callable[[Callable[..., None]], Result], progress: Callable[..., None] | None) -> Result:
-    """Return what the work returns. It is handed a function to call with its progress."""
+async def launch(
+    question: LaunchQuestion,
+    *,
+    note: Callable[[str], None] = lambda _: None,
+    complain: Callable[[str], None] = lambda _: None,
+) -> Launched:
+    """Run a job to its end; see `gavotte.launch.launch`. A cancelled one gets SIGTERM, and after `PATIENCE_S` SIGKILL.
+
+    Args:
+        question: the job and its hosts. Those that must be measured are measured before.
+        note: called in the job's own thread with a line about what happens.
+        complain: called there with a warning.
+
+    Raises:
+        GavotteError: as from the verb.
+    """
+    send: list[Callable[[int], None]] = []
+
+    def carry(report: Callable[..., None]) -> Launched:
+        def started(sending: Callable[[int], None]) -> None:
+            send.append(sending)
+            report()
+
+        def measured(inventory: Inventory) -> History:
+            return measure_now(inventory, progress=report).history
+
+        return launch_now(question, LaunchSession(measured, note, complain, started))
+
+    def end(number: int) -> None:
+        for sending in send:
+            sending(number)
+
+    return await _awaited(carry, None, end)
+
+
+async def _awaited(
+    work: Callable[[Callable[..., None]], Result],
+    progress: Callable[..., None] | None,
+    end: Callable[[int], None] | None = None,
+) -> Result:
+    """Return what the work returns. It is handed a function to call with its progress.
+
+    Args:
+        work: does the work.
+        progress: called in the event loop with the progress.
+        end: sends a signal to what the work waits for.
+    """
     loop, over = asyncio.get_running_loop(), threading.Event()
 
     def report(*state: Any) -> None:
@@ -93,6 +145,11 @@ async def _awaited(work: Callable[[Callable[..., None]], Result], progress: Call
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
         over.set()
+        if end is not None:
+            end(signal.SIGTERM)
+            await asyncio.wait([thread], timeout=PATIENCE_S)
+            if not thread.done():
+                end(signal.SIGKILL)
         await asyncio.wait([thread])
         raise
 

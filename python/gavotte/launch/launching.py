@@ -129,7 +129,8 @@ def _run_once(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
         if start.text:
             write_text(folder / "order", start.text)
         environ = {**plan.places.environ, **start.variables}
-        ended = run(plan.places.command(start.words), environ, entered=plan.places.cloud is not None)
+        words, entered = plan.places.command(start.words), plan.places.cloud is not None
+        ended = run(words, environ, entered=entered, started=session.started)
         if not counting or ended.status:
             return _Outcome(ended, settings=settings)
         try:
@@ -153,7 +154,8 @@ def _run_on_each(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
     ]
     with ExitStack() as stack:
         counts = _watched(plan, session, stack) if plan.counts else None
-        ended = run_nodes(nodes, {**places.environ, **start.variables}, python=places.python)
+        variables = {**places.environ, **start.variables}
+        ended = run_nodes(nodes, variables, python=places.python, started=session.started)
         if ended.failed:
             session.complain(f"{ended.failed} failed first, with status {ended.status}, so all others were ended")
         if counts is None or ended.status:

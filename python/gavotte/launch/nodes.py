@@ -26,7 +26,7 @@ from pathlib import Path
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.counting import listed
 from gavotte.launch.launchers.command_line import named
-from gavotte.launch.running import Ended, in_foreground, passing_on
+from gavotte.launch.running import Ended, Started, in_foreground, passing_on
 from gavotte.processes.guardian import HEADER
 
 END_S = 30.0
@@ -139,13 +139,16 @@ def check_nodes(
         raise GavotteError(f"{listed(hosts)}: {what}", hint="each host of the job needs it; else leave these hosts out")
 
 
-def run_nodes(nodes: Sequence[Node], environ: Mapping[str, str], *, python: str = "python3") -> EndedNodes:
+def run_nodes(
+    nodes: Sequence[Node], environ: Mapping[str, str], *, python: str = "python3", started: Started = lambda _: None
+) -> EndedNodes:
     """Run the commands to their ends.
 
     Args:
         nodes: the commands. The first one gets standard input.
         environ: environment of the processes that connect to the hosts, and of the commands.
         python: Python on the hosts.
+        started: as that of a `LaunchSession`.
 
     Raises:
         GavotteError: when a connection cannot be started at all.
@@ -154,6 +157,7 @@ def run_nodes(nodes: Sequence[Node], environ: Mapping[str, str], *, python: str 
     variables = {name: value for name, value in environ.items() if name not in OF_ONE_HOST}
     job = _Job()
     with passing_on(job):
+        started(job.send)
         began_s = time.monotonic()
         try:
             for node in nodes:

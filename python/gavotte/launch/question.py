@@ -70,8 +70,10 @@ class LaunchSession:
         measure: measures hosts, prints the cost before, and returns the History.
         note: called with a line about what happens.
         complain: called with a warning.
+        started: called as the job starts, with a function that sends a signal to it. What it raises ends the launch.
     """
 
     measure: Callable[[Inventory], History]
     note: Callable[[str], None]
     complain: Callable[[str], None]
+    started: Callable[[Callable[[int], None]], None] = lambda _: None

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,19 +32,27 @@ class Ended:
     wall_s: float
 
 
-def run(words: Sequence[str], environ: Mapping[str, str], *, entered: bool = False) -> Ended:
+Started = Callable[[Callable[[int], None]], None]
+"""Called as a job starts, with a function that sends a signal to it."""
+
+
+def run(
+    words: Sequence[str], environ: Mapping[str, str], *, entered: bool = False, started: Started = lambda _: None
+) -> Ended:
     """Run a command line to its end.
 
     Args:
         words: the command line.
         environ: its environment.
         entered: whether the command line enters namespaces first. Signals are then for the process inside.
+        started: as that of a `LaunchSession`.
 
     Raises:
         GavotteError: when there is no such program.
     """
     child = _Child(entered)
     with passing_on(child):
+        started(child.send)
         began_s = time.monotonic()
         try:
             process = subprocess.Popen(words, env=environ)
