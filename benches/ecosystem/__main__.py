@@ -27,7 +27,7 @@ from benches.ecosystem import dask_job, ray_job, slurm_job, spark_job, torchrun_
 from benches.ecosystem.comparing import COLUMNS, Row
 from benches.ecosystem.stage import FailedError, staged
 from benches.machine import machine
-from benches.recorded import command_line, write_figure
+from benches.recorded import write_figure
 
 from gavotte.errors import GavotteError
 
@@ -86,7 +86,7 @@ def record(path: Path, rows: list[Row], about: str, asked: argparse.Namespace) -
     write_figure(
         path,
         title=f"Whole jobs by themselves and with Gavotte, {'two racks' if asked.cloud == 'racks' else 'equal links'}",
-        command=command_line("ecosystem", asked.record),
+        command=f'make bench-ecosystem ARGS="--cloud {asked.cloud} --runs {asked.runs}"',
         about=about,
         seed=str(asked.seed),
         samples=f"{asked.runs} runs of each, interleaved, median ± standard deviation",

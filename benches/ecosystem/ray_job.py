@@ -1,4 +1,4 @@
-"""An all-reduce and a shuffle of Ray, in a placement group: Ray's own choice of nodes, and a rack of measured labels."""
+"""An all-reduce of Ray in a placement group: Ray's own choice of nodes, and a rack of measured labels."""
 
 from __future__ import annotations
 
