@@ -29,8 +29,7 @@ def version() -> str:
 def labels(stage: Stage) -> dict[str, str]:
     """Return the labels of each host, as `gavotte export` writes them for `ray start`."""
     text = stage.gavotte("export", "cloud.network.json", "--format", "ray")
-    found = re.findall(r"ssh -n (\S+) ray start .*--labels=(\S+)", text)
-    return dict(found)
+    return dict(re.findall(r"ssh -n (\S+) ray start .*--labels=(\S+)", text))
 
 
 @contextmanager

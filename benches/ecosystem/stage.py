@@ -84,7 +84,7 @@ class Stage:
         session: the lab.
         folder: scratch folder.
         groups: the control groups that limit the hosts' processors.
-        cloud: the emulated cloud, which no command is told.
+        cloud: the emulated cloud, which no command reads.
     """
 
     session: lab.Session
