@@ -50,7 +50,7 @@ def export(
     app: str | None = option("Export only this application of a Placement. By default all of them, as one job."),
     network: Path | None = option(
         "Warn if a host of a Placement gets more ranks than it has cores in this Network. kueue-job and "
-        "volcano-job need it: they write its lowest tier with room for the job.",
+        "volcano-job need it: they name its lowest tier with room for the job.",
         "N.network.json",
     ),
     older_labels: bool = option(
