@@ -70,13 +70,14 @@ class Asking:
 
     def _answers(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
         gone = self.lost.keys() | self.missing.keys()
+        # Before the calls, which agents may answer while the last ones are still being sent.
+        begin_s = time.monotonic()
         calls = {
             name: getattr(self._stubs[name], method).future(
                 request, timeout=min(deadline_s, LOST_DEADLINE_S) if name in gone else deadline_s
             )
             for name, request in requests.items()
         }
-        begin_s = time.monotonic()
         for name, call in calls.items():
             call.add_done_callback(lambda _, name=name: self._took_s.update({name: time.monotonic() - begin_s}))
         answers: dict[str, Any] = {}
