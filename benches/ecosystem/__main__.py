@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -50,6 +51,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every run's seconds, too")
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     asked = parser.parse_args()
+    # A SIGTERM ends the lab and removes its folder, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     about = machine()
     print(f"{about}; cloud {asked.cloud}, {asked.runs} runs of each, seed {asked.seed}", flush=True)
     rows: list[Row] = []

@@ -84,13 +84,11 @@ class Stage:
         session: the lab.
         folder: scratch folder.
         groups: the control groups that limit the hosts' processors.
-        cloud: the emulated cloud, which no command reads.
     """
 
     session: lab.Session
     folder: Path
     groups: Groups
-    cloud: Topology
 
     @cached_property
     def addresses(self) -> dict[str, str]:
@@ -102,13 +100,13 @@ class Stage:
         """Names of the hosts, as the provider lists them."""
         return list(self.addresses)
 
-    def gavotte(self, *words: object, cwd: Path | None = None) -> str:
+    def gavotte(self, *words: object) -> str:
         """Run a command of ours, and return what it printed.
 
         Raises:
             FailedError: when it fails.
         """
-        return _run([str(GAVOTTE), *map(str, words)], cwd=cwd or self.folder, env=self.session.environment())
+        return _run([str(GAVOTTE), *map(str, words)], cwd=self.folder, env=self.session.environment())
 
     def run(self, host: str, words: Sequence[object], env: Mapping[str, str]) -> str:
         """Run a program on a host, within its part of the processors, and return what it printed.
@@ -287,7 +285,7 @@ def staged(kind: str, sharing_hosts: int | None) -> Iterator[Stage]:
         # Groups can only be removed when the lab's processes have ended.
         groups = ends.enter_context(closing(Groups(PERIOD_US)))
         session = ends.enter_context(lab.session(cloud, source="bench-ecosystem"))
-        stage = Stage(session, folder, groups, cloud)
+        stage = Stage(session, folder, groups)
         for host in stage.hosts if sharing_hosts is not None else ():
             groups.add(host, [])
             groups.limit(host, Flavour(name="part", cpus=CORES / (sharing_hosts or 1)))

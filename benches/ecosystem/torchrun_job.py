@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benches.ecosystem.comparing import Row, in_turns
-from benches.ecosystem.stage import Chosen, Stage
+from benches.ecosystem.stage import HOSTS, Chosen, Stage
 from benches.training.job import Training
 
-SHARING = None
+SHARING = HOSTS
 STEPS, WIDTH = 12, 700
 
 
@@ -29,14 +29,9 @@ def compared(stage: Stage, runs: int, seed: int) -> Iterator[Row]:
     folder.mkdir()
     job = Training(stage.session, folder, stage.groups, steps=STEPS, width=WIDTH)
     job.launch()  # measures, and counts what the sockets send
-    last: dict[str, object] = {}
-
-    def ours() -> float:
-        last.update(job.launch()[0])
-        return float(str(last["wall_s"]))
-
     first = job.launch()[0]
-    times = in_turns({"own": lambda: job.in_order(stage.hosts)[0], "ours": ours}, runs, seed)
+    ways = {"own": lambda: job.in_order(stage.hosts)[0], "ours": lambda: float(job.launch()[0]["wall_s"])}
+    times = in_turns(ways, runs, seed)
     order = tuple(map(str, first["order"]))
     chosen = Chosen(order, first["low_s"], first["high_s"], 0.0)
     yield Row(
