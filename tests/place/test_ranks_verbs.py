@@ -41,6 +41,17 @@ def test_ranks_writes_its_order_and_documents_it(network: Path, tmp_path: Path) 
     assert 0 < document["bound_s"] <= document["completion_s"] <= document["given_s"]
 
 
+def test_some_hosts_of_a_network_have_an_order_of_their_own(network: Path) -> None:
+    for hosts in ("h4,h1,h0", "h4, h1, h0, h1"):
+        done = gavotte("ranks", "--network", network, "--hosts", hosts, "--pattern", "ring", "--json")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert sorted(document["order"]) == ["h0", "h1", "h4"]
+    kept = gavotte("keep", "1", "--network", network, "--of", "h4,h1", "--json")
+    document = json.loads(kept.stdout)
+    assert sorted(document["keep"] + document["release"]) == ["h1", "h4"]
+
+
 def test_keep_names_what_to_release(network: Path) -> None:
     done = gavotte("keep", "3", "--network", network, "--json")
     document = json.loads(done.stdout)
@@ -56,12 +67,14 @@ def test_keep_names_what_to_release(network: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["ranks", "--pattern", "ring"], "give either --network or --hosts"),
-        (["ranks", "--pattern", "ring", "--hosts", "lab", "--network", "N"], "give either --network or --hosts"),
+        (["ranks", "--pattern", "ring"], "give --network, --hosts or both"),
+        (["ranks", "--pattern", "ring", "--hosts", "mpi:none", "--network", "N"], "none: no such file"),
+        (["ranks", "--pattern", "ring", "--hosts", "", "--network", "N"], "no host is named; give `lab`"),
+        (["ranks", "--pattern", "ring", "--hosts", "h0,h9", "--network", "N"], "--hosts: the network has no host `h9`"),
         (["ranks", "--pattern", "ring", "--network", "N", "--size", "much"], "--size: "),
         (["ranks", "--pattern", "ring", "--network", "N", "-n", "9", "--per-host", "1"], "use --per-host 2"),
         (["keep", "7", "--network", "N"], "cannot keep 7 of 6 hosts; keep fewer, or name more hosts"),
-        (["keep", "2"], "give either --network or --of"),
+        (["keep", "2"], "give --network, --of or both"),
         (["keep", "2", "--network", "N", "--app", "a.app.toml", "--pattern", "ring"], "give either --pattern or --app"),
     ],
 )

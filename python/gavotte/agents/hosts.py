@@ -26,6 +26,8 @@ def resolve_hosts(name: str) -> Inventory:
     Raises:
         GavotteError: when no lab is up, there is no allocation, or the file is bad.
     """
+    if not name:
+        raise GavotteError("no host is named", hint="give `lab`, a *.hosts.toml, or names: a,b,c")
     if name == "slurm":
         return from_slurm(os.environ)
     kind, mark, rest = name.partition(":")

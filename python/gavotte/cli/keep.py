@@ -23,7 +23,9 @@ def keep(
         "The hosts to measure: `lab`, a *.hosts.toml, ssh-config:GLOB, slurm, mpi:HOSTFILE, or names: a,b,c.",
         "lab|FILE|...",
     ),
-    network: Path | None = option("Use this Network instead of measuring --of.", "N.network.json"),
+    network: Path | None = option(
+        "Use this Network instead of measuring. With --of, only those of its hosts.", "N.network.json"
+    ),
     pattern: str | None = option(
         "Who sends to whom, with a rank on each host kept: ring, alltoall, tree, halo:4x4x4, or an App with a task for "
         "each rank. By default alltoall.",

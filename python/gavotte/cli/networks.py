@@ -30,28 +30,45 @@ class SearchOptions:
 
 
 def read_or_measure(network: Path | None, hosts: str | None, option_name: str, seed: int) -> Network:
-    """Return the Network of a file, or measure these hosts and the links that they share.
+    """Return the Network of a file, or of some of its hosts, or measure hosts and the links that they share.
 
     Args:
         network: a Network; None = measure.
-        hosts: which hosts to measure; with a Network, None.
+        hosts: which hosts to measure; with a Network, those of its hosts that are meant, in their order.
         option_name: the option that names the hosts.
         seed: seed of the measurement.
 
     Raises:
-        BadParameter: unless exactly one of both is given.
-        GavotteError: when a path does not answer.
+        BadParameter: when neither is given.
+        GavotteError: when a path does not answer, or the Network lacks a host.
     """
-    if (network is None) == (hosts is None):
-        raise typer.BadParameter(f"give either --network or {option_name}")
+    if network is None and hosts is None:
+        raise typer.BadParameter(f"give --network, {option_name} or both")
     from gavotte.formats.network import read_network
 
-    if network is not None:
-        known = read_network(network)
-        warn(unknown_pairs(known))
-        return known
-    assert hosts is not None
-    return _measured(hosts, seed)
+    if network is None:
+        assert hosts is not None
+        return _measured(hosts, seed)
+    known = read_network(network)
+    if hosts is not None:
+        known = known.of_hosts(_places(known, hosts, option_name))
+    warn(unknown_pairs(known))
+    return known
+
+
+def _places(network: Network, hosts: str, option_name: str) -> list[int]:
+    """Return where the Network has these hosts. Names that it knows need no address here."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.parts.names import known_as, unknown_host
+
+    at = {name: place for place, name in enumerate(network.names)}
+    names = [known_as(name.strip(), at) for name in hosts.split(",")]
+    if not any(name in at for name in names):
+        names = [known_as(host.name, at) for host in resolve_hosts(hosts).host]
+    for name in names:
+        if name not in at:
+            raise unknown_host(name, at, f"{option_name}: the network")
+    return list(dict.fromkeys(at[name] for name in names))
 
 
 def _measured(hosts: str, seed: int) -> Network:

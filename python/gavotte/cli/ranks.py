@@ -49,7 +49,9 @@ class PatternOptions:
 def ranks(
     hosts: MaybeHosts = None,
     *,
-    network: Path | None = option("Use this Network instead of measuring --hosts.", "N.network.json"),
+    network: Path | None = option(
+        "Use this Network instead of measuring. With --hosts, only those of its hosts.", "N.network.json"
+    ),
     asked: PatternOptions,
     searched: SearchOptions,
     output: Annotated[Path | None, to_write("Write the order to this file instead of stdout.", "FILE")] = None,

@@ -1,0 +1,60 @@
+"""The prologs of `examples/slurm` with a real slurmctld: tasks get the ranks of the ring that takes least time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests import builders
+from tests.export.test_export_real import cluster, session  # noqa: F401 - a fixture
+from tests.export.test_slurm_topology import run
+from tests.shell import GAVOTTE, until
+
+from gavotte import lab
+from gavotte.formats.network import write_network
+
+pytestmark = pytest.mark.lab
+
+PROLOGS = Path(__file__).parents[2] / "examples" / "slurm"
+SLOW, FAST = 1e6, 1e9
+RING = ["a", "c", "b"]
+"""The fast ring runs against the order of names."""
+
+
+def rates() -> list[list[float | None]]:
+    """Return rates of pairs with one fast ring."""
+    fast = {(RING[at], RING[(at + 1) % 3]) for at in range(3)}
+    return [[None if m == n else FAST if (m, n) in fast else SLOW for n in "abc"] for m in "abc"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [True, False], ids=["network", "without"])
+def test_tasks_know_the_rank_of_their_node(session: lab.Session, tmp_path: Path, known: bool) -> None:  # noqa: F811
+    network = tmp_path / "cloud.network.json"
+    if known:
+        write_network(network, builders.network("abc", rates(), sharing="pipe"))
+    orders = tmp_path / "orders"
+    orders.mkdir()
+    settings = {}
+    for key, name in (
+        ("PrologSlurmctld", "prolog-slurmctld"),
+        ("TaskProlog", "task-prolog"),
+        ("EpilogSlurmctld", "epilog-slurmctld"),
+    ):
+        own = tmp_path / name
+        paths = f"export SLURM_CONF={tmp_path / 'slurm.conf'} GAVOTTE_NETWORK={network} GAVOTTE_ORDERS={orders} PATH={GAVOTTE.parent}\n"
+        own.write_text((PROLOGS / name).read_text().replace("\n", f"\n{paths}", 1))
+        own.chmod(0o755)
+        settings[key] = str(own)
+    with cluster(session, tmp_path, **settings) as environment:
+        job = ["srun", "--nodes=3", "--ntasks=3", "sh", "-c", 'echo "$GAVOTTE_NODE_RANK $(hostname)"']
+        lines = sorted(run(session, job, environment).splitlines())
+        ranked = [line.split()[1] for line in lines]
+        assert [line.split()[0] for line in lines] == ["0", "1", "2"]
+        if known:
+            start = ranked.index("a")
+            assert ranked[start:] + ranked[:start] == RING
+        else:
+            assert ranked == ["a", "b", "c"]
+            assert "no such file" in (orders / "log").read_text()
+        until(lambda: not [file for file in orders.iterdir() if file.name != "log"])
