@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup setup-demo dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup setup-demo dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-integrations test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z0-9%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -68,11 +68,13 @@ fast-rust:
 fast-python:
 	@GAVOTTE_EXAMPLES=fast $(PYTHON) -m pytest -q -n 2 -m "not lab and not slow"
 
+test-integrations: test-kubernetes test-openstack test-spark test-programs ## All tests with heavy components: Kubernetes, OpenStack, Spark, Prometheus, OpenSearch; the first call builds and downloads them for half an hour; needs root
+
 test-openstack: setup ## The OpenStack driver against real services, which the first call downloads; needs root
 	@GAVOTTE_OPENSTACK=real tools/openstack $(PYTHON) -m pytest -q tests/campaign/test_openstack.py
 
-test-kubernetes: setup ## The Kubernetes driver, the agents' manifest, the scheduler extender, the labels of nodes and the exports for Kueue, Volcano and Diktyo with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
-	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py tests/install/test_image.py tests/serve/test_scheduler_in_cluster.py tests/serve/test_labels_in_cluster.py tests/export/test_crds_in_cluster.py
+test-kubernetes: setup ## The Kubernetes driver, the agents' manifest, the scheduler extender, the labels of nodes, the exports for Kueue, Volcano and Diktyo, and PodGroups with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
+	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py tests/install/test_image.py tests/serve/test_scheduler_in_cluster.py tests/serve/test_labels_in_cluster.py tests/export/test_crds_in_cluster.py tests/export/test_podgroups_in_cluster.py
 
 test-kernels: setup ## The agent on kernel 5.10 in an emulated machine; the first call downloads the kernel (22 MB); needs root and qemu
 	@tools/kernels $(PYTHON) -m pytest -q tests/hosts/test_kernels.py
@@ -95,11 +97,11 @@ test-browser: setup ## The pages of `gavotte serve` and the report in a real Chr
 	@target/browser/bin/pip install --quiet --disable-pip-version-check playwright==1.65.2 axe-playwright-python==0.1.8
 	@GAVOTTE_BROWSER=$(CURDIR)/target/browser/bin/python $(PYTHON) -m pytest -q -rP tests/serve/test_pages_in_browser.py tests/report/test_narrow.py
 
-test-spark: setup ## The recipe for Spark against real Spark, which the first call downloads (500 MB)
+test-spark: setup ## The recipe for Spark and the rack script against real Spark and its Hadoop, which the first call downloads (500 MB)
 	@command -v java >/dev/null || apt-get install -q -y --no-install-recommends default-jre-headless
 	@test -x target/spark/bin/pip || $(PYTHON) -m venv target/spark
 	@target/spark/bin/pip install --quiet --disable-pip-version-check pyspark==4.3.0
-	@GAVOTTE_SPARK=$(CURDIR)/target/spark/bin/python $(PYTHON) -m pytest -q tests/transfer/test_spark_in_lab.py
+	@GAVOTTE_SPARK=$(CURDIR)/target/spark/bin/python $(PYTHON) -m pytest -q tests/transfer/test_spark_in_lab.py tests/export/test_hadoop.py
 
 flaky: setup ## Count how often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
 	@tools/flaky -n 2 $(ARGS)

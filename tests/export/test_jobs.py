@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from gavotte.cli.verbs import app as gavotte
 from gavotte.errors import GavotteError
 from gavotte.export import JOB_FORMATS, JobQuestion, Together, export_job, export_network
+from gavotte.export.manifests import OBJECT_NAME
 from gavotte.formats.app import App, write_app
 from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import Placement, write_placement
@@ -111,6 +112,30 @@ def test_the_tier_is_that_of_a_hypernode_around_the_hosts(network: Network, data
     assert level == (HOSTNAME if len(set(used)) == 1 else f"{TIER}{lowest - 1}")
 
 
+@pytest.mark.parametrize(
+    ("source", "level", "size"),
+    [(placed("aa"), HOSTNAME, 2), (placed("ac"), f"{TIER}1", 2), (tasks(*[1] * 5), f"{TIER}2", 5)],
+)
+def test_a_pod_group_starts_whole_below_the_lowest_tier(source: App | Placement, level: str, size: int) -> None:
+    group = yaml.safe_load(export_job(JobQuestion(source, PODS), "kubernetes-podgroup"))
+    policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
+    assert group["metadata"]["name"] == "sort"
+    assert group["spec"] == policy | {"schedulingConstraints": {"topology": [{"key": level}]}}
+    free = yaml.safe_load(export_job(JobQuestion(source, PODS, "unconstrained"), "kubernetes-podgroup"))
+    assert free["spec"] == policy
+
+
+def test_the_pods_know_their_group_by_a_name_that_kubernetes_allows(tmp_path: Path) -> None:
+    network, job = tmp_path / "n.network.json", tmp_path / "j.app.toml"
+    write_network(network, PODS)
+    write_app(job, builders.app("My_Job", tasks=["x", "y"]))
+    words = ["export", job, "--network", network, "--format", "kubernetes-podgroup", "--json"]
+    printed = json.loads(CliRunner().invoke(gavotte, list(map(str, words))).stdout)
+    name = yaml.safe_load(printed["content"])["metadata"]["name"]
+    assert OBJECT_NAME.fullmatch(name)
+    assert f"schedulingGroup: {{podGroupName: {name}}}" in printed["usage"]
+
+
 @pytest.mark.parametrize("older_labels", [False, True])
 @pytest.mark.parametrize("together", ["required", "preferred", "unconstrained"])
 def test_kueues_webhook_would_accept_the_annotations(together: Together, older_labels: bool) -> None:
@@ -177,6 +202,10 @@ def test_jobs_that_cannot_be_expressed_are_one_line(tmp_path: Path) -> None:
         (
             [placement, "--format", "volcano-job", *at, "--together", "unconstrained"],
             "--together unconstrained: Volcano has no such mode; use the Job without `networkTopology`",
+        ),
+        (
+            [placement, "--format", "kubernetes-podgroup", *at, "--together", "preferred"],
+            "--together preferred: a PodGroup has no such mode; use --together required",
         ),
         ([job, "--format", "diktyo-appgroup", "--seconds", "0"], "--seconds 0 is no time of a job; use 0.001 to"),
         ([job, "--format", "diktyo-appgroup", "--seconds", "nan"], "--seconds nan is no time of a job"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests import builders
+from tests.serve.scheduler import configuration
 from tests.serve.served import serving
 
 from gavotte.formats.app import write_app
@@ -36,22 +37,7 @@ def test_pods_are_bound_where_the_placement_says(tmp_path: Path) -> None:
     write_placement(tmp_path / "j.placement.json", builders.placement(PLANNED, "j"))
     network = builders.network(["node1", "node2"], 1e9)
     with serving(tmp_path, "--placement", "j.placement.json", "--app", "j.app.toml", network=network) as served:
-        config = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False},
-            "clientConnection": {"kubeconfig": os.environ["KUBECONFIG"]},
-            "profiles": [{"schedulerName": "gavotte"}],
-            "extenders": [
-                {
-                    "urlPrefix": f"{served.base}/scheduler",
-                    "filterVerb": "filter",
-                    "prioritizeVerb": "prioritize",
-                    "weight": 100,
-                    "nodeCacheCapable": True,
-                }
-            ],
-        }
+        config = configuration(os.environ["KUBECONFIG"], served.base)
         (tmp_path / "config.json").write_text(json.dumps(config))
         program = shutil.which("kube-scheduler")
         assert program is not None

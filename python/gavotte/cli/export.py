@@ -24,11 +24,11 @@ class SchedulerOptions:
 
     hosts: Path | None = option(
         "Inventory with labels and resources of the hosts, which a measured Network lacks. Diktyo's formats read zones "
-        "and regions, kueue-job and volcano-job read resources.",
+        "and regions, the formats of jobs read resources.",
         "H.hosts.toml",
     )
     together: str | None = option(
-        "How firmly Kueue and Volcano keep the job together. By default required, which Volcano calls hard."
+        "How firmly the scheduler keeps the job together. By default required, which Volcano calls hard."
     )
     seconds: float | None = option(
         "With diktyo-appgroup, ask for the bandwidth that the job's transfers need to finish in this time.", "SECONDS"
@@ -40,17 +40,17 @@ def export(
     source: Annotated[Path, typer.Argument(help="A *.placement.json, *.network.json or *.app.toml.", metavar="FILE")],
     *,
     form: str = option(
-        "Format to write. Those up to csv are for a Placement, those up to ray for a Network. kueue-job and "
-        "volcano-job are for a Placement or an App, diktyo-appgroup for an App. openmpi is a rankfile, and "
-        "openmpi-seq is for more ranks than cores.",
+        "Format to write. Those up to csv are for a Placement, those up to ray for a Network. kueue-job, "
+        "volcano-job and kubernetes-podgroup are for a Placement or an App, diktyo-appgroup for an App. openmpi is a "
+        "rankfile, and openmpi-seq is for more ranks than cores.",
         None,
         "--format",
         default=REQUIRED,
     ),
     app: str | None = option("Export only this application of a Placement. By default all of them, as one job."),
     network: Path | None = option(
-        "Warn if a host of a Placement gets more ranks than it has cores in this Network. kueue-job and "
-        "volcano-job need it: they name its lowest tier with room for the job.",
+        "Warn if a host of a Placement gets more ranks than it has cores in this Network. kueue-job, "
+        "volcano-job and kubernetes-podgroup need it: they name its lowest tier with room for the job.",
         "N.network.json",
     ),
     older_labels: bool = option(
@@ -63,7 +63,7 @@ def export(
     """Write a Placement as a launcher's host file, or a Network as a scheduler's topology.
 
     Rank i is the i-th task of the Apps. Switches are the groups of the Network.
-    The last three formats write what a job asks of Kueue, Volcano or Diktyo.
+    The last four formats write what a job asks of Kueue, Volcano, Kubernetes' own scheduler or Diktyo.
     """
     from gavotte.export import FORMATS, JOB_FORMATS, TOPOLOGY_FORMATS, check_format
     from gavotte.formats.files.reading import write_text
@@ -201,7 +201,7 @@ def _job(source: Path, form: str, asked: _Asked, output: Path | None) -> tuple[s
     with _naming(source):
         text = export_job(question, form)
     steps = {
-        key: line.format(file=output or "FILE", name=job_name(question))
+        key: line.format(file=output or "FILE", name=job_name(question, form))
         for key, line in (("usage", known.usage), ("undo", known.undo))
     }
     tasks = len(job.task) if isinstance(job, App) else len(job.assignment)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
-from gavotte.export import diktyo, jobs, labels, manifests, mpi, slurm, tables
+from gavotte.export import diktyo, hadoop, jobs, labels, manifests, mpi, slurm, tables
 from gavotte.export.tree import fitting, tree_of
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
@@ -50,8 +50,12 @@ FORMATS: dict[str, Format] = {
 }
 """Formats of a Placement by name."""
 
-UNWRITTEN = ("kubernetes", "dask", "torchrun", "hadoop-rack")
-"""Launchers whose own format is not supported yet."""
+OTHER_WAYS = {
+    "kubernetes": "use `gavotte serve --placement`, whose scores its scheduler follows",
+    "dask": "give each task's key its worker by `set_restrictions`, from json or csv",
+    "torchrun": "use `gavotte launch`, or `gavotte ranks` for the rank of each node",
+}
+"""Launchers that read no file with a Placement, and how they follow one."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,12 @@ TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
     ),
     "diktyo-zones": TopologyFormat(
         diktyo.zone_labels, labels.LABEL_VALUE, "sh {file}", "sed 's/=[^ ]*/-/g' {file} | sh", zoned=True
+    ),
+    "hadoop-rack": TopologyFormat(
+        hadoop.rack_script,
+        labels.LABEL_VALUE,
+        "chmod +x {file}; give its path to net.topology.script.file.name in core-site.xml",
+        "remove net.topology.script.file.name",
     ),
     "ray": TopologyFormat(
         labels.ray_start,
@@ -205,6 +215,13 @@ JOB_FORMATS: dict[str, JobFormat] = {
         "kubectl patch --local --type merge -f job.yaml --patch-file {file} -o yaml | kubectl create -f -",
         "kubectl replace --force -f job.yaml",
     ),
+    "kubernetes-podgroup": JobFormat(
+        _tiered(jobs.pod_group),
+        "kubectl apply -f {file}; give the pods schedulingGroup: {{podGroupName: {name}}}, with the nodes labelled by "
+        "--format kubernetes-labels, in Kubernetes 1.37 with GenericWorkload and TopologyAwareWorkloadScheduling",
+        "kubectl delete -f {file}",
+        labelled=True,
+    ),
     "diktyo-appgroup": JobFormat(
         _app_group,
         "kubectl apply --server-side -f {file}; label the pod of each task with appgroup.diktyo.x-k8s.io: {name} and "
@@ -278,9 +295,11 @@ def export_job(question: JobQuestion, form: str) -> str:
     return JOB_FORMATS[form].write(question)
 
 
-def job_name(question: JobQuestion) -> str:
+def job_name(question: JobQuestion, form: str) -> str:
     """Return the name by which a scheduler knows a job's pods."""
-    return diktyo.group_name(question.source) if isinstance(question.source, App) else question.source.apps[0]
+    if form == "diktyo-appgroup" and isinstance(question.source, App):
+        return diktyo.group_name(question.source)
+    return jobs.group_of(question.source)
 
 
 def job_doubts(question: JobQuestion, form: str) -> list[str]:
@@ -329,8 +348,8 @@ def check_format(form: str, known: Collection[str], noun: str) -> None:
     """
     if form in known:
         return
-    if form in UNWRITTEN:
-        raise GavotteError(f"format `{form}` is not supported yet", hint="use json or csv and convert it")
+    if form in OTHER_WAYS:
+        raise GavotteError(f"{form} reads no file of {noun}", hint=OTHER_WAYS[form])
     if form in ALL_FORMATS:
         raise GavotteError(f"format `{form}` is not for {noun}", hint=f"use {', '.join(known)}")
     raise GavotteError(f"unknown format `{form}`", hint=f"use {', '.join(ALL_FORMATS)}")

@@ -1,11 +1,13 @@
-"""Write what a job asks of Kueue or Volcano, so that it stays below one switch of the lowest tier that has room for it.
+"""Write what a job asks of a scheduler, so that it stays below one switch of the lowest tier that has room for it.
 
-Both are patches for the manifest of a job. Kueue's rules are those of `pkg/controller/jobframework/tas_validation.go`,
-and Volcano's those of `pkg/webhooks/admission/jobs/validate/admit_job.go`.
+For Kueue and Volcano these are patches for the manifest of a job, and for Kubernetes' own scheduler it is a PodGroup.
+Kueue's rules are those of `pkg/controller/jobframework/tas_validation.go`, Volcano's those of
+`pkg/webhooks/admission/jobs/validate/admit_job.go`, and Kubernetes' those of `pkg/apis/scheduling/types.go`.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,8 @@ from typing import Literal
 
 from gavotte.errors import GavotteError
 from gavotte.export.labels import Keys
-from gavotte.export.tree import tiers, tree_of
+from gavotte.export.manifests import OBJECT_NAME
+from gavotte.export.tree import fitting, tiers, tree_of
 from gavotte.formats.app import App, Constraints, Task
 from gavotte.formats.network import Host, Network
 from gavotte.formats.parts.names import unknown_host
@@ -46,12 +49,7 @@ def kueue_job(job: Job) -> str:
     Raises:
         GavotteError: as `lowest_tier`, or when the tree has more tiers than the labels.
     """
-    if job.together == "unconstrained":
-        value = '"true"'
-    elif tier := lowest_tier(job):
-        value = job.keys.of_tiers(tree_of(job.network).height)[tier - 1]
-    else:
-        value = "kubernetes.io/hostname"
+    value = '"true"' if job.together == "unconstrained" else _label(job)
     lines = ["spec:", "  template:", "    metadata:", "      annotations:"]
     return _text([*lines, f"        kueue.x-k8s.io/podset-{job.together}-topology: {value}"])
 
@@ -71,6 +69,39 @@ def volcano_job(job: Job) -> str:
     if job.together == "preferred":  # Volcano reads a tier in hard mode only
         return _text([*lines, "    mode: soft"])
     return _text([*lines, "    mode: hard", f"    highestTierAllowed: {max(lowest_tier(job), 1)}"])
+
+
+def pod_group(job: Job) -> str:
+    """Return a PodGroup of Kubernetes 1.37, whose own scheduler starts all of its pods in one domain, or none.
+
+    Raises:
+        GavotteError: as `kueue_job`, or for a job that is preferred in one domain.
+    """
+    if job.together == "preferred":
+        raise GavotteError(
+            "--together preferred: a PodGroup has no such mode", hint="use --together required or unconstrained"
+        )
+    lines = ["apiVersion: scheduling.k8s.io/v1beta1", "kind: PodGroup", "metadata:"]
+    lines += [f"  name: {json.dumps(group_of(job.source))}", "  labels:", "    app.kubernetes.io/managed-by: gavotte"]
+    lines += ["spec:", "  schedulingPolicy:", "    gang:", f"      minCount: {_size(job.source)}"]
+    if job.together == "required":
+        lines += ["  schedulingConstraints:", "    topology:", f"    - key: {_label(job)}"]
+    return _text(lines)
+
+
+def group_of(source: App | Placement) -> str:
+    """Return the name of a job's PodGroup, by which its pods know it."""
+    return fitting(source.name if isinstance(source, App) else source.apps[0], OBJECT_NAME)
+
+
+def _size(source: App | Placement) -> int:
+    return len(source.task) if isinstance(source, App) else len(source.assignment)
+
+
+def _label(job: Job) -> str:
+    """Return the label of the lowest tier with room for a job; of one host, that of its name."""
+    tier = lowest_tier(job)
+    return job.keys.of_tiers(tree_of(job.network).height)[tier - 1] if tier else "kubernetes.io/hostname"
 
 
 def lowest_tier(job: Job) -> int:

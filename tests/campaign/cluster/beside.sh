@@ -29,12 +29,15 @@ END
 kubeconfig >"$run/kubeconfig"
 export KUBECONFIG=$run/kubeconfig
 
+# Groups of pods that the scheduler keeps in one domain, which Kubernetes 1.37 has but does not use by itself.
+gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true
 etcd --data-dir "$run/etcd" --unsafe-no-fsync >"$run/log/etcd" 2>&1 &
 kube-apiserver --etcd-servers=http://127.0.0.1:2379 --cert-dir="$run/certs" --bind-address=10.44.0.1 \
     --advertise-address=10.44.0.1 --secure-port=6443 --service-cluster-ip-range=10.96.0.0/16 \
     --service-account-issuer=https://gavotte.test --service-account-key-file="$run/sa.key" \
     --service-account-signing-key-file="$run/sa.key" --token-auth-file="$run/tokens.csv" --authorization-mode=RBAC \
-    --kubelet-preferred-address-types=InternalIP --disable-admission-plugins=ServiceAccount >"$run/log/apiserver" 2>&1 &
+    --kubelet-preferred-address-types=InternalIP --disable-admission-plugins=ServiceAccount \
+    --feature-gates=$gates --runtime-config=scheduling.k8s.io/v1beta1=true >"$run/log/apiserver" 2>&1 &
 ask() {
     curl -sk --max-time 5 -H 'Authorization: Bearer sesame' "https://10.44.0.1:6443$1"
 }
@@ -49,9 +52,10 @@ until_so() {
 is_up() { [ "$(ask /readyz)" = ok ]; }
 until_so is_up
 kube-controller-manager --kubeconfig="$KUBECONFIG" --leader-elect=false --secure-port=0 \
-    --controllers=daemonset-controller,garbage-collector-controller,node-lifecycle-controller,namespace-controller \
+    --feature-gates=$gates \
+    --controllers=daemonset-controller,garbage-collector-controller,node-lifecycle-controller,namespace-controller,podgroup-protection-controller \
     >"$run/log/controllers" 2>&1 &
-kube-scheduler --kubeconfig="$KUBECONFIG" --leader-elect=false --secure-port=0 >"$run/log/scheduler" 2>&1 &
+kube-scheduler --kubeconfig="$KUBECONFIG" --leader-elect=false --secure-port=0 --feature-gates=$gates >"$run/log/scheduler" 2>&1 &
 for number in 1 2; do
     ip link add "node$number" type veth peer name uplink
     ip link set "node$number" master nodes up

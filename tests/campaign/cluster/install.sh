@@ -2,14 +2,14 @@
 set -eu
 kept=$1
 here=$PWD/tests/campaign/cluster
-version=v1.35.4
+version=v1.37.2
 mkdir -p "$kept/bin" "$kept/module" "$kept/packages"
 if ! cmp -s "$here/go.mod" "$kept/module/built.mod"; then
     cp "$here/go.mod" "$kept/module/go.mod"
     export GOPATH="$kept/go" GOCACHE="$kept/gocache" GOFLAGS='-modcacherw -mod=mod' CGO_ENABLED=0
     stamp=k8s.io/component-base/version
     for program in kube-apiserver kube-controller-manager kube-scheduler kubelet; do
-        (cd "$kept/module" && go build -ldflags "-s -w -X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=35" \
+        (cd "$kept/module" && go build -ldflags "-s -w -X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=37" \
             -o "$kept/bin/" "k8s.io/kubernetes/cmd/$program")
     done
     cp "$here/go.mod" "$kept/module/built.mod"
