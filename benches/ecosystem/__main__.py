@@ -10,6 +10,7 @@ bytes. `place` then predicts it on other hosts. Both ways run in turns.
 - Dask, Spark: a cluster of the first four hosts, and one of the four that `place` chose.
 - Ray: a placement group of Ray's own choice, and one in a rack by the labels of `export --format ray`.
 - Slurm: an allocation of four nodes without a topology, and with that of `export --format slurm-topology`.
+- Kubernetes: pods of an Indexed Job by the default scheduler, and by one that asks `gavotte serve`.
 - torchrun: the hosts' own order, and `gavotte launch`.
 
 "lost" is how much longer the messages take on the hosts of a scheduler than on the best ones, by the measured rates.
@@ -24,7 +25,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from benches.ecosystem import dask_job, ray_job, slurm_job, spark_job, torchrun_job
+from benches.ecosystem import dask_job, kubernetes_job, ray_job, slurm_job, spark_job, torchrun_job
 from benches.ecosystem.comparing import COLUMNS, Row
 from benches.ecosystem.stage import FailedError, staged
 from benches.machine import machine
@@ -38,6 +39,7 @@ FRAMEWORKS: dict[str, ModuleType] = {
     "dask": dask_job,
     "spark": spark_job,
     "ray": ray_job,
+    "kubernetes": kubernetes_job,
 }
 
 

@@ -1,4 +1,4 @@
-"""An all-reduce of Ray in a placement group: Ray's own choice of nodes, and a rack of measured labels."""
+"""An all-reduce and a shuffle of Ray on the nodes of a placement group: Ray's own choice of nodes, and a rack of measured labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benches.ecosystem.comparing import Row, in_turns, slug
 from benches.ecosystem.stage import WORKERS, Asked, Stage
 
 PYTHON = Path(__file__).parents[2] / "target" / "ecosystem" / "bin" / "python"
-JOBS = ("all-reduce",)
+JOBS = ("all-reduce", "random shuffle")
 SHARING = None
 PORT = 6379
 STARTED = "Ray runtime started."
@@ -48,7 +48,7 @@ def cluster(stage: Stage) -> Iterator[Asked]:
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "eth0",
     }
-    common = ["--num-cpus", 1, "--object-store-memory", 200_000_000, "--disable-usage-stats", "--block"]
+    common = ["--num-cpus", 1, "--object-store-memory", 500_000_000, "--disable-usage-stats", "--block"]
     head = f"{stage.addresses[stage.hosts[0]]}:{PORT}"
     with ExitStack() as ends:
         for number, host in enumerate(stage.hosts, 1):

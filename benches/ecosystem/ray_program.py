@@ -1,4 +1,4 @@
-"""Ray's own collective on some nodes: WORKERS NODES FILE, and `WAY: JOB` in each line of stdin.
+"""Ray's own collective, and a shuffle of Ray Data, on some nodes: WORKERS NODES FILE, and `WAY: JOB` in each line of stdin.
 
 `default` leaves the choice of nodes to Ray. `gavotte` asks for one rack by the labels that were measured. Prints
 the seconds, and writes the addresses of the nodes to the file.
@@ -9,12 +9,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import ray
+import ray.data
 from ray.util import collective
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 MEGABYTES, ROUNDS = 8, 4
+BLOCK_MEGABYTES, ROW_BYTES = 80, 10_000
+"""Data on each node before the shuffle, and the size of one row."""
 READY_S = 240
 
 
@@ -54,6 +59,29 @@ def all_reduce(group: PlacementGroup, ranks: int) -> float:
     return took_s
 
 
+def rows(batch: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return a block of rows for each number of a batch."""
+    count = len(batch["id"]) * BLOCK_MEGABYTES * 1_000_000 // ROW_BYTES
+    return {"row": np.random.default_rng(0).integers(0, 256, (count, ROW_BYTES), dtype=np.uint8)}
+
+
+def random_shuffle(group: PlacementGroup, ranks: int) -> float:
+    """Shuffle the rows of a dataset that lies on the nodes of a group.
+
+    Tasks of Ray Data run on these nodes by their labels. Within the group itself they would wait for each other.
+    """
+    nodes = ray.util.placement_group_table(group)["bundles_to_node_id"].values()
+    remove_placement_group(group)
+    here = {"ray.io/node-id": f"in({','.join(nodes)})"}
+    blocks = ray.data.range(ranks, override_num_blocks=ranks).map_batches(rows, label_selector=here).materialize()
+    begin = time.monotonic()
+    blocks.random_shuffle(seed=0, label_selector=here).materialize()
+    return time.monotonic() - begin
+
+
+JOBS = {"all-reduce": all_reduce, "random shuffle": random_shuffle}
+
+
 def main() -> None:
     ranks, nodes = int(sys.argv[1]), int(sys.argv[2])
     ray.init(address="auto", log_to_driver=False)
@@ -62,12 +90,12 @@ def main() -> None:
         time.sleep(0.5)
     names = {each["NodeID"]: each["NodeManagerAddress"] for each in ray.nodes()}
     for line in sys.stdin:
-        way = line.partition(":")[0]
+        way, _, job = line.strip().partition(": ")
         chosen = {"topology_strategy": {"ray.io/gpu-domain": "STRICT_PACK"}} if way == "gavotte" else {}
         group = placement_group([{"CPU": 1}] * ranks, **chosen)
         ray.get(group.ready(), timeout=READY_S)
-        took_s = all_reduce(group, ranks)
         at = ray.util.placement_group_table(group)["bundles_to_node_id"]
+        took_s = JOBS[job](group, ranks)
         remove_placement_group(group)
         Path(sys.argv[3]).write_text(" ".join(names[at[rank]] for rank in range(ranks)))
         print(f"seconds {took_s:.3f}", flush=True)
