@@ -752,6 +752,9 @@ class Problem:
     def compact(self) -> Compact:
         """Return the problem in units of tasks that move as one."""
 
+    def unit_counts(self) -> tuple[int, int]:
+        """Return the numbers of these units, and of edges between them."""
+
     def unit_graph(self) -> tuple[_Indices, _Indices, _Floats, _Floats, _Floats]:
         """Return the units as a graph for partitioners, in compressed rows.
 

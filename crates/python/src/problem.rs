@@ -364,6 +364,12 @@ impl Problem {
         Compact::of(&self.0)
     }
 
+    /// The number of units, and that of edges between them.
+    fn unit_counts(&self) -> (usize, usize) {
+        let units = self.0.units();
+        (units.members.len(), units.edges.len())
+    }
+
     /// The units as a graph in compressed rows, and the room of hosts.
     fn unit_graph<'py>(&self, py: Python<'py>) -> Rows<'py> {
         let graph = py.detach(|| self.0.unit_graph());

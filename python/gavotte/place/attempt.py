@@ -135,8 +135,8 @@ class Attempt:
 
 def ease(instance: Instance) -> float:
     """Return a search's steps, as a share of those for tasks with few partners."""
-    compact = instance.core.compact()
-    partners = 2 * len(compact.edges) / max(len(compact.members), 1)
+    units, edges = instance.core.unit_counts()
+    partners = 2 * edges / max(units, 1)
     return min(1.0, PARTNERS / max(partners, 1.0))
 
 

@@ -65,8 +65,8 @@ class Stage:
 
 def literals(instance: Instance) -> int:
     """Return the approximate number of literals in the exact model."""
-    compact, hosts = instance.core.compact(), len(instance.hosts)
-    return len(compact.members) * hosts + len(compact.edges) * instance.network.deciding_count()
+    units, edges = instance.core.unit_counts()
+    return units * len(instance.hosts) + edges * instance.network.deciding_count()
 
 
 def stages(instance: Instance, attempt: Attempt, size: int) -> Iterator[Stage]:

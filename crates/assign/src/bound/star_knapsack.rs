@@ -26,13 +26,17 @@ type Neighbour = (usize, u64);
 impl Problem {
     /// A proven lower bound on the completion time of every assignment, in seconds. Infinite if a task fits on no host.
     ///
-    /// Takes time in proportion to hosts x transfers.
+    /// The first call takes time in proportion to hosts x transfers.
     pub fn bound_s(&self) -> f64 {
         self.phase_bounds_s().iter().sum()
     }
 
     /// For each phase, a proven lower bound on its time, in seconds.
-    pub(crate) fn phase_bounds_s(&self) -> Vec<f64> {
+    pub(crate) fn phase_bounds_s(&self) -> &[f64] {
+        self.phase_bounds_s.get_or_init(|| self.star_bounds_s())
+    }
+
+    fn star_bounds_s(&self) -> Vec<f64> {
         let (leave_bps, enter_bps) = (self.most(Direction::Out), self.most(Direction::In));
         let mates: Vec<Option<Mates>> = (0..self.capacity.len()).map(|host| self.mates(host)).collect();
         let empty = Room::new(self);

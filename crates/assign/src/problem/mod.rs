@@ -11,7 +11,7 @@ pub(crate) mod validate;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gavotte_net::{Network, check_length};
 
@@ -44,6 +44,8 @@ pub struct Problem {
     pub(crate) base: Vec<(usize, usize, u64)>,
     /// Tasks that move as one.
     pub(crate) units: Units,
+    /// Bound on each phase's time in seconds, once it has been computed.
+    pub(crate) phase_bounds_s: OnceLock<Vec<f64>>,
 }
 
 impl Problem {
@@ -92,6 +94,7 @@ impl Problem {
             load,
             base: Vec::new(),
             units: Units::default(),
+            phase_bounds_s: OnceLock::new(),
         };
         problem.base = problem.base_loads();
         problem.units = problem.joined_units();
@@ -110,6 +113,7 @@ impl Problem {
         )?;
         let mut other = Self {
             network,
+            phase_bounds_s: OnceLock::new(),
             ..self.clone()
         };
         other.base = other.base_loads();
