@@ -60,6 +60,9 @@ const BEST_CUTS: usize = 2;
 /// The largest number of units times hosts for which the simple policies are starts, if others exist.
 const POLICY_PLACES: usize = 1_000_000;
 
+/// A large problem with so few steps gets the best start after a descent, without a search.
+const START_ONLY: u64 = 1;
+
 /// Moves that a descent may try for each step of the search, and its fewest.
 const LOOKS_PER_STEP: u64 = 1;
 const FEWEST_LOOKS: u64 = 500_000;
@@ -170,9 +173,11 @@ impl Search<'_> {
                 self.descend(chain);
             }
             made += self.even_out(&mut chains);
-            for chain in &mut chains {
-                chain.keep_rules(self.steps.max(FEWEST_LOOKS), &|| (self.gone)() >= 1.0);
-                self.descend(chain);
+            if self.steps > START_ONLY || problem.rules.priced() {
+                for chain in &mut chains {
+                    chain.keep_rules(self.steps.max(FEWEST_LOOKS), &|| (self.gone)() >= 1.0);
+                    self.descend(chain);
+                }
             }
             self.focused(&chains, &rates, &mut made, &mut rng)
         } else {
@@ -258,6 +263,9 @@ impl Search<'_> {
 
     /// For large problems: shortens all links that take long, not only the longest. Returns the steps made.
     fn even_out(&self, chains: &mut [Chain]) -> u64 {
+        if self.steps <= START_ONLY {
+            return 0;
+        }
         let begin = (self.gone)();
         let steps = (self.steps as f64 * EVEN_SHARE) as u64 / chains.len() as u64;
         let over = || self.over(begin, EVEN_SHARE);
@@ -373,6 +381,9 @@ impl Search<'_> {
         let problem = starts[0].problem();
         let bound_s = problem.bound_s();
         let mut best = first_best(starts);
+        if self.steps <= START_ONLY {
+            return best.0;
+        }
         let copies = (0..CHAINS).filter_map(|_| Packing::of(problem, &problem.units, &best.0));
         let mut chains: Vec<Chain> = copies.map(|packing| Chain::new(rates, packing, rng.random())).collect();
         let over = || if (self.gone)() >= 1.0 { 1.0 } else { 0.0 };
