@@ -31,6 +31,8 @@ pub(crate) struct Ways {
     several: bool,
     /// Whether a unit changes places with a unit that has a partner on the first unit's host, if one is found soon.
     neighbours: bool,
+    /// Number of units drawn at random of which the one on the slowest host moves, unless the chain has a focus.
+    drawn: usize,
 }
 
 /// The proposal settings of a search's chains, in turn. If many links are nearly as slow, chains that look at all of
@@ -41,12 +43,14 @@ const IN_TURN: [Ways; 2] = [
         to_partner: 0.5,
         several: true,
         neighbours: false,
+        drawn: 1,
     },
     Ways {
         at_bottleneck: 0.05,
         to_partner: 0.5,
         several: true,
         neighbours: false,
+        drawn: 1,
     },
 ];
 
@@ -57,21 +61,25 @@ pub(crate) const SLOWLY: [Ways; 2] = [
         to_partner: 0.0,
         several: false,
         neighbours: false,
+        drawn: 1,
     },
     Ways {
         at_bottleneck: 0.05,
         to_partner: 0.3,
         several: true,
         neighbours: false,
+        drawn: 1,
     },
 ];
 
-/// Settings for large problems, in which a randomly chosen host is nearly always far from all partners.
+/// Settings for large problems, in which a randomly chosen host is nearly always far from all partners, and few of the
+/// hosts are nearly as slow as the slowest.
 pub(crate) const AT_SCALE: Ways = Ways {
     at_bottleneck: 0.2,
     to_partner: 0.97,
     several: true,
     neighbours: true,
+    drawn: 8,
 };
 
 /// Number of attempts to find a neighbour to change places with.
@@ -146,7 +154,10 @@ const LEAST_DEAR: f64 = 0.1;
 
 /// The largest number of hosts in a focus in addition to the one at the bottleneck: this many of its partners, and this many
 /// others.
-const FOCUS_HOSTS: usize = 12;
+const FOCUS_HOSTS: usize = 6;
+
+/// The largest number of units in a focus that break rules.
+const FOCUS_BREAKING: usize = 12;
 
 impl<'a> Chain<'a> {
     /// Starts at `packing`, in which every unit has a host.
@@ -194,7 +205,7 @@ impl<'a> Chain<'a> {
         let centre = if dear > 0.0 && self.rng.random_bool(dear.clamp(LEAST_DEAR, 1.0)) {
             breaking = self.packing.breaking();
             breaking.shuffle(&mut self.rng);
-            breaking.truncate(FOCUS_HOSTS);
+            breaking.truncate(FOCUS_BREAKING);
             breaking.first().map(|&unit| self.packing.host_of(unit))
         } else {
             None
@@ -458,7 +469,15 @@ impl<'a> Chain<'a> {
         if let Some(focus) = self.focus.as_ref().filter(|focus| !focus.units.is_empty()) {
             return Some(focus.units[self.rng.random_range(0..focus.units.len())]);
         }
-        (units > 0).then(|| self.rng.random_range(0..units))
+        let mut chosen = (units > 0).then(|| self.rng.random_range(0..units))?;
+        for _ in 1..self.ways.drawn {
+            let other = self.rng.random_range(0..units);
+            let [now_s, other_s] = [chosen, other].map(|unit| self.loads.host_s(self.packing.host_of(unit)));
+            if other_s > now_s {
+                chosen = other;
+            }
+        }
+        Some(chosen)
     }
 
     /// A host at an end of the bottleneck of some phase.

@@ -241,6 +241,16 @@ impl<'a> Loads<'a> {
         (seconds, link.map(|&link| self.problem.network.link(link)))
     }
 
+    /// The longest time of a host's caps in any phase; 0 if no cap of it may decide.
+    pub(crate) fn host_s(&self, host: usize) -> f64 {
+        let caps = [Link::Egress(host), Link::Ingress(host)];
+        let slots = caps.map(|cap| self.rates.slots[self.problem.network.link_index(cap)]);
+        let rated = slots.into_iter().filter(|&slot| slot != NO_SLOT);
+        rated
+            .flat_map(|slot| self.phases.iter().map(move |(_, tree)| tree.get(slot as usize)))
+            .fold(0.0, f64::max)
+    }
+
     /// From now on, changes can be undone.
     pub(crate) fn mark(&mut self) {
         self.changed.clear();

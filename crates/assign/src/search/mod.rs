@@ -67,11 +67,12 @@ const START_ONLY: u64 = 1;
 const LOOKS_PER_STEP: u64 = 1;
 const FEWEST_LOOKS: u64 = 500_000;
 
-/// Steps that a chain spends on one part of a large problem.
-const FOCUS_STEPS: u64 = 40_000;
+/// Steps that a chain spends on one part of a large problem. Many short attempts, each in other surroundings, get past a
+/// bottleneck at which few long ones fail.
+const FOCUS_STEPS: u64 = 4_000;
 
 /// Until this share of time and steps, a large problem is improved everywhere; after it, only at its bottleneck.
-const EVEN_SHARE: f64 = 0.9;
+const EVEN_SHARE: f64 = 0.5;
 
 /// Share of the time, and of the steps, for one long cooling. The second constant is the fewest steps that make it
 /// worthwhile.
