@@ -13,7 +13,7 @@ from tests.builders import MB
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place import Effort, Question, decide, evaluate
+from gavotte.place import Effort, Question, after_s, decide, evaluate
 from gavotte.place.effort import LEAST_LIMIT_S
 
 
@@ -58,6 +58,14 @@ def test_seconds_before_the_search_count() -> None:
     effort = Effort(time_limit_s=5.0, spent_s=1.5, kept_s=0.5)
     assert effort.remaining.time_limit_s == 3.0
     assert Effort(time_limit_s=1.0, spent_s=4.0).remaining.time_limit_s == LEAST_LIMIT_S
+
+
+def test_what_follows_the_search_takes_little_where_files_are_read_fast() -> None:
+    _, app = tangle(400, 200)
+    transfers = len(app.transfer)
+    assert after_s([app], 10.0) == pytest.approx(1e-5 * transfers)
+    assert after_s([app], 10.0, reading_s=0.001) == pytest.approx(0.0012)
+    assert after_s([app], 0.01, reading_s=1.0) == pytest.approx(0.003)
 
 
 def test_the_limit_of_the_command_starts_with_its_process() -> None:

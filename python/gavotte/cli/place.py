@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from gavotte.formats.placement import Placement
     from gavotte.place import Answer, Effort, Forecast, Front, Goal, Question, Quota, Running
 
-_HURRY_S = 0.1
-"""Expected time of comparing with blind placements from which on a passed time limit leaves that out."""
+_HURRY_S = 0.02
+_HURRY_SHARE = 0.5
+"""Expected time of comparing with blind placements from which on it may be left out, and the share of this time that
+must be left for it."""
 
 
 @dataclass(frozen=True)
@@ -171,13 +174,15 @@ def place(
         check_ending(writing.output, "a Placement")
     _check_together(asked, aim, reporting, writing)
     goal = Goal(aim.goal, aim.within)
+    begin_s = time.perf_counter()
     net, loaded = with_inventory_at(read_network(network), asked.hosts), [read_app(app) for app in apps]
+    reading_s = time.perf_counter() - begin_s
     wanted = _guarantee(asked.guarantee)
     question = _question(net, loaded, asked, wanted, moving=not _least_time_only(asked, aim, reporting))
     warnings = [*unknown_pairs(net), *question.warnings]
     warn(warnings)
     question = _with_job(question, apps, asked, trying, automatic=_replays_alone(asked, aim, reporting))
-    kept_s = after_s(loaded, trying.time_limit)
+    kept_s = after_s(loaded, trying.time_limit, reading_s)
     with searching(trying.time_limit, bound_of=trying.method if trying.method in policies() else None) as watch:
         effort = Effort(
             trying.method,
@@ -195,7 +200,8 @@ def place(
     with nullcontext(Event()) if answer.interrupted else stop_flag() as late:
         placement = answer.placement.model_copy(update={"elapsed_s": 0.0} if writing.untimed else {})
         _write(placement, wanted, writing)
-        hurry = kept_s >= _HURRY_S and elapsed_s() >= trying.time_limit and not trying.repeatable
+        late_s = trying.time_limit - _HURRY_SHARE * kept_s
+        hurry = kept_s >= _HURRY_S and elapsed_s() > late_s and not trying.repeatable
         report = Report(
             answer,
             placement,

@@ -68,8 +68,10 @@ _MANY_HOSTS = 1000
 """Fewest networks that are drawn, and fewest for many hosts, whose errors cancel out."""
 
 _AFTER_S = 1e-5
+_AFTER_READING = 1.2
 _AFTER_SHARE = 0.3
-"""Seconds that checks, worth and report take for each transfer, and the largest share of a limit for them."""
+"""Time that checks, worth and report take at most: seconds for each transfer, as a multiple of the time in which the
+files were read on the same machine, and as a share of a limit."""
 
 _Part = TypeVar("_Part", bound=BaseModel)
 
@@ -198,9 +200,16 @@ def worth(
     )
 
 
-def after_s(apps: Sequence[App], time_limit_s: float) -> float:
-    """Return the seconds of a time limit to leave for what follows the search."""
-    return min(_AFTER_S * sum(len(app.transfer) for app in apps), _AFTER_SHARE * time_limit_s)
+def after_s(apps: Sequence[App], time_limit_s: float, reading_s: float = math.inf) -> float:
+    """Return the seconds of a time limit to leave for what follows the search.
+
+    Args:
+        apps: the applications that are placed.
+        time_limit_s: the whole limit.
+        reading_s: seconds that reading the files took, which shows how fast the machine is; inf = not known.
+    """
+    transfers = sum(len(app.transfer) for app in apps)
+    return min(_AFTER_S * transfers, _AFTER_READING * reading_s, _AFTER_SHARE * time_limit_s)
 
 
 class _Timed:
