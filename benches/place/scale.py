@@ -2,7 +2,8 @@
 
 The judge times every answer. Ours is `gavotte place` with files, from its start to its end: a limit of 10 s includes reading
 them. `cpu s` is the processor time of the process, which a busy machine does not change. The annealer gets, for each limit,
-the processor time that ours took in the mean. `--priced` adds constraints with prices to compare with the same as hard ones.
+the processor time that ours took in the mean. At the end of each family, the answers at each limit are compared with those at
+the longest. `--priced` adds constraints with prices to compare with the same as hard ones.
 """
 
 from __future__ import annotations
@@ -54,15 +55,16 @@ class Row:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`scale [--tasks 10000] [--hosts 1000] [--family F] [--limits 1,3,10,30] [--seeds 5] [--no-peers] [--priced] [--record FOLDER] [--quick]`."""
+    """`scale [--tasks 10000] [--hosts 1000] [--family F] [--limits 1,3,10,30] [--seeds 5] [--last-seeds 1] [--no-peers] [--priced] [--record FOLDER] [--quick]`."""
     parser = argparse.ArgumentParser(prog="bench-place scale")
     parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--hosts", type=int, default=1_000)
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only these; may be repeated")
     parser.add_argument("--limits", default="1,3,10,30", help="seconds for ours")
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds of ours")
+    parser.add_argument("--last-seeds", type=int, help="fewer seeds for the longest limit")
     parser.add_argument("--seed", type=int, default=0, help="of the instances")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--no-peers", action="store_true", help="only ours")
     parser.add_argument("--quick", action="store_true", help="2,000 tasks on 200 hosts, one seed, limits of 1 and 3 s")
     parser.add_argument("--priced", action="store_true", help="only ours, with constraints that have prices")
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
@@ -84,6 +86,8 @@ def main(arguments: Sequence[str]) -> None:
     )
     for family in options.family or FAMILIES:
         rows = _family(family, options, limits)
+        for line in _shares(family, rows):
+            print(line, flush=True)
         if options.record is not None:
             _record(family, options, rows, about)
 
@@ -102,12 +106,14 @@ def _family(family: str, options: argparse.Namespace, limits: Sequence[float]) -
         files = Path(folder) / "a.network.json", Path(folder) / "a.app.toml"
         write_network(files[0], network)
         write_app(files[1], app)
-        small = options.hosts <= MOST_KAHIP_HOSTS
+        small = options.hosts <= MOST_KAHIP_HOSTS and not options.no_peers
         if small:
             rows.append(_ours(judge, files, "greedy", 0, 10.0))
-        annealer = built_annealer(Path(folder)) if small and not options.no_peers else None
+        annealer = built_annealer(Path(folder)) if small else None
         for limit_s in limits:
-            ours = [_ours(judge, files, "auto", seed, limit_s) for seed in range(options.seeds)]
+            last = limit_s == max(limits) and options.last_seeds is not None
+            seeds = range(options.last_seeds if last else options.seeds)
+            ours = [_ours(judge, files, "auto", seed, limit_s) for seed in seeds]
             rows += ours
             if annealer is not None:
                 cpu_s = statistics.fmean(row.cpu_s for row in ours)
@@ -118,6 +124,23 @@ def _family(family: str, options: argparse.Namespace, limits: Sequence[float]) -
         numbers = f"{shown:>9} {row.took_s:>7.2f} {row.cpu_s:>7.2f} {row.peak_mb:>8.0f} {ratio:>13}"
         print(f"{family:<12} {row.name:<22} {numbers}", flush=True)
     return rows
+
+
+def _shares(family: str, rows: Sequence[Row]) -> list[str]:
+    """Return a line for each limit but the longest: wall time of the command, and its answers next to the longest's mean."""
+    limits = sorted({row.limit_s for row in rows if row.limit_s})
+    ours = {limit_s: [row for row in rows if row.limit_s == limit_s and row.name != "annealer"] for limit_s in limits}
+    lines = []
+    for limit_s in limits[:-1]:
+        last = [row.seconds for row in ours[limits[-1]] if row.seconds is not None]
+        shares = [row.seconds / statistics.fmean(last) for row in ours[limit_s] if row.seconds is not None and last]
+        took = [row.took_s for row in ours[limit_s]]
+        if shares:
+            lines.append(
+                f"{family:<12} {limit_s:g} s: the command takes {min(took):.2f} to {max(took):.2f} s; "
+                f"{min(shares):.3f} to {max(shares):.3f} of {limits[-1]:g} s, mean {statistics.fmean(shares):.3f}"
+            )
+    return lines
 
 
 def _record(family: str, options: argparse.Namespace, rows: Sequence[Row], about: str) -> None:
