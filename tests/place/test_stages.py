@@ -64,7 +64,7 @@ def test_what_follows_the_search_takes_little_where_files_are_read_fast() -> Non
     _, app = tangle(400, 200)
     transfers = len(app.transfer)
     assert after_s([app], 10.0) == pytest.approx(1e-5 * transfers)
-    assert after_s([app], 10.0, reading_s=0.001) == pytest.approx(0.0012)
+    assert after_s([app], 10.0, reading_s=0.001) == pytest.approx(0.002)
     assert after_s([app], 0.01, reading_s=1.0) == pytest.approx(0.003)
 
 

@@ -68,10 +68,10 @@ _MANY_HOSTS = 1000
 """Fewest networks that are drawn, and fewest for many hosts, whose errors cancel out."""
 
 _AFTER_S = 1e-5
-_AFTER_READING = 1.2
+_AFTER_READING = 2.0
 _AFTER_SHARE = 0.3
-"""Time that checks, worth and report take at most: seconds for each transfer, as a multiple of the time in which the
-files were read on the same machine, and as a share of a limit."""
+"""Time that checks, worth, report and exit take at most: seconds for each transfer, as a multiple of the time in which
+the files were read on the same machine, and as a share of a limit."""
 
 _Part = TypeVar("_Part", bound=BaseModel)
 
