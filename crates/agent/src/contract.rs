@@ -1,14 +1,14 @@
-//! The messages generated from `proto/gavotte/agents`, which documents them.
+//! The messages generated from `proto/gavotte/agents`, which documents them. `make proto` renews them.
 #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 
 /// The messages between a controller and an agent.
 pub mod agents {
-    tonic::include_proto!("gavotte.agents");
+    include!("../generated/agents.rs");
 }
 
 /// The messages between two agents on a data connection.
 pub mod data {
-    tonic::include_proto!("gavotte.data");
+    include!("../generated/data.rs");
 }
 
 /// Version of the contract. It grows with every incompatible change.

@@ -1,6 +1,6 @@
 //! The agent's log: to stderr, with the last entries in memory for callers who ask.
 //!
-//! `GAVOTTE_LOG` is a level, or directives in the format of `tracing-subscriber`. With `GAVOTTE_LOG_FORMAT=json` each
+//! `GAVOTTE_LOG` is a level, or directives: levels of targets, in the format of `tracing-subscriber`. With `GAVOTTE_LOG_FORMAT=json` each
 //! entry is a JSON object on one line.
 
 use std::collections::{HashMap, VecDeque};
@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use tracing::callsite::Identifier;
 use tracing::{Event, Subscriber, error, warn};
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, fmt};
 
 const LEVELS: &str = "GAVOTTE_LOG";
 const FORMAT: &str = "GAVOTTE_LOG_FORMAT";
@@ -43,7 +44,9 @@ pub fn start() -> io::Result<()> {
         directives => directives.to_owned(),
     };
     let wrong = |name: &str, why: String| io::Error::other(format!("{name}: {why}"));
-    let levels = EnvFilter::try_new(levels).map_err(|error| wrong(LEVELS, error.to_string()))?;
+    let levels: Targets = levels
+        .parse()
+        .map_err(|error: ParseError| wrong(LEVELS, error.to_string()))?;
     let text = fmt::layer().with_ansi(false).with_writer(|| Entry);
     let layer = match env::var(FORMAT).unwrap_or_default().as_str() {
         "" | "text" => text.boxed(),

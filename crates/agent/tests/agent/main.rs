@@ -5,6 +5,7 @@ mod agents;
 mod callbacks;
 mod command;
 mod doors;
+mod generated;
 mod gone;
 mod greetings;
 mod handshake;

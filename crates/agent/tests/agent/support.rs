@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use gavotte_agent::contract::agents::agent_client::AgentClient;
 use gavotte_agent::contract::agents::{
     Budget, Bulk, BurstTrain, EnrolRequest, Expect, HealthRequest, MeasureRequest, Moved, PaceRequest, Peer, Probe,
     ProbeReply, ReleaseRequest, ReplayReply, ReplayRequest, StartRequest, Transfer, TransferDone, probe::Kind,
@@ -17,6 +16,14 @@ use gavotte_agent::hold::Caps;
 use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
+
+use self::calls::agent_client::AgentClient;
+
+/// The client generated from `proto/gavotte/agents`.
+#[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic)]
+mod calls {
+    include!("../../generated/client.rs");
+}
 
 pub(crate) const RUN: &str = "run-1";
 pub(crate) const SECRET: [u8; 32] = [7; 32];
@@ -36,6 +43,12 @@ impl Scratch {
         let path = std::env::temp_dir().join(format!("gavotte-test-{}-{count}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
+    }
+
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
