@@ -30,6 +30,7 @@ test-wheel: setup ## Install, use, upgrade and remove agents over real SSH with 
 
 demo: setup-demo ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
+	@test -e .venv/built-release || echo 'demo: this build is mostly not optimised; "make setup" builds the one to use and to measure with' >&2
 
 # Labs mostly wait for packets. Lints, Rust's tests and the Python tests that start no processes use the idle processor time, at the
 # lowest priority.
@@ -151,16 +152,20 @@ PROTOC := python -m grpc_tools.protoc -Iproto
 PROTOCS := proto/gavotte/agents/agent.proto proto/gavotte/transfer/queue.proto
 GENERATE := .venv/bin/uv run --quiet --no-project --isolated --python $(PYTHON) --with 'setuptools<81' --with
 
-proto: setup ## Generate the Python side of proto/
+proto: setup ## Generate the Python and Rust sides of proto/
 	@# What newer compilers generate refuses to load next to a protobuf older than theirs. Their types are better.
 	$(GENERATE) grpcio-tools==1.62.3 $(PROTOC) --python_out=python --grpc_python_out=python $(PROTOCS)
 	$(GENERATE) grpcio-tools==1.62.3 $(PROTOC) --python_out=python proto/gavotte/campaign/remote_write.proto
 	$(GENERATE) grpcio-tools==1.80.1 $(PROTOC) --pyi_out=python $(PROTOCS) proto/gavotte/campaign/remote_write.proto
+	GAVOTTE_RENEW=1 cargo test --quiet --locked --package gavotte-agent --test agent generated
 	sed -i '/^ # This class is part of an EXPERIMENTAL API/,$$d' python/gavotte/agents/agent_pb2_grpc.py python/gavotte/transfer/queue_pb2_grpc.py
 
-lock: setup ## Renew requirements.lock from pyproject.toml
+lock: setup ## Renew requirements.lock and tools/demo.lock from pyproject.toml
 	@# Debian 12 has Python 3.11.2, and some packages need a later 3.11.
 	.venv/bin/uv pip compile --quiet --python-version 3.11.2 --all-extras --generate-hashes --no-header pyproject.toml -o requirements.lock
+	@# What the demo needs, in the same versions.
+	@sed -n 's/^ *"\(maturin==[^"]*\)",$$/\1/p' pyproject.toml | .venv/bin/uv pip compile --quiet --python-version 3.11.2 --constraints requirements.lock \
+		--generate-hashes --no-header pyproject.toml - -o tools/demo.lock
 
 clean: ## Remove every build product
 	rm -rf .venv target fuzz/target build .pytest_cache .mypy_cache .ruff_cache .hypothesis python/gavotte/_core*.so
