@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from tests import builders
 
-from gavotte.collective import plan
+from gavotte.collective import TreeSearch, plan
+from gavotte.collective.planning import RINGS
 from gavotte.collective.ranks import MOST_RANKS
 from gavotte.errors import GavotteError
+from gavotte.formats.collective import Operation
 from gavotte.formats.network import Network
 from gavotte.mapping import map_tasks
 from gavotte.mapping.mapping import MOST_HOSTS
@@ -35,10 +37,26 @@ def test_a_collective_is_of_its_ranks_not_of_all_hosts() -> None:
     ranks = ["v5", "v1", "v5", "v12", "v20"]
     few, many = (plan(free(size), "allreduce", size_bytes=1 << 20, ranks=ranks) for size in (40, MANY))
     assert few == many
-    with pytest.raises(
-        GavotteError, match=f"{MANY} ranks are more than the {MOST_RANKS} that trees are made for; name"
+    for asked, purpose in (
+        ({"algorithm": "ring"}, "rings are made for"),
+        ({"search": TreeSearch(mpi="openmpi")}, "the MPI library's time is predicted for"),
     ):
-        plan(free(MANY), "broadcast", size_bytes=1 << 20)
+        with pytest.raises(GavotteError, match=f"{MANY} ranks are more than the {MOST_RANKS} that {purpose}; name"):
+            plan(free(MANY), "allreduce", size_bytes=1 << 20, **asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["broadcast", "gather", "allreduce"])
+def test_a_collective_of_many_ranks_is_made_tier_by_tier(operation: Operation) -> None:
+    network = free(MOST_RANKS + 52, racks=60)
+    chosen = plan(network, operation, size_bytes=1 << 20, search=TreeSearch(steps=1000))
+    assert chosen.predicted_s < 0.8 * chosen.baselines_s["binomial"]
+    assert not set(chosen.baselines_s) & set(RINGS)
+    if operation == "allreduce":  # from a host that is as fast as any
+        root = chosen.hosts[chosen.stages[0].root]
+        assert root == "v0"
+    for stage in chosen.stages:
+        assert sorted(stage.order) == list(range(len(network.hosts)))
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 use gavotte_net::Volume;
 
 use crate::error::TreeError;
+use crate::paths::Paths;
 use crate::shared::Shared;
 
 /// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds; infinite if
@@ -10,9 +11,15 @@ use crate::shared::Shared;
 #[derive(Clone, Debug)]
 pub struct Costs {
     hosts: usize,
-    alpha_s: Vec<f64>,
-    per_byte_s: Vec<f64>,
+    pairs: Pairs,
     shared: Shared,
+}
+
+/// The values of all pairs, row = source, or the paths from which each is computed when it is needed.
+#[derive(Clone, Debug)]
+enum Pairs {
+    Listed { alpha_s: Vec<f64>, per_byte_s: Vec<f64> },
+    Computed(Paths),
 }
 
 impl Costs {
@@ -48,10 +55,30 @@ impl Costs {
         }
         Ok(Self {
             hosts,
-            alpha_s,
-            per_byte_s,
+            pairs: Pairs::Listed { alpha_s, per_byte_s },
             shared: Shared::default(),
         })
+    }
+
+    /// The costs of ranks that are too many for a list of their pairs.
+    pub(crate) fn computed(paths: Paths) -> Self {
+        Self {
+            hosts: paths.count(),
+            shared: Shared::computed(paths.clone()),
+            pairs: Pairs::Computed(paths),
+        }
+    }
+
+    /// The fixed seconds of a message, and those of each byte.
+    #[inline]
+    fn pair(&self, source: usize, target: usize) -> (f64, f64) {
+        match &self.pairs {
+            Pairs::Listed { alpha_s, per_byte_s } => {
+                let at = source * self.hosts + target;
+                (alpha_s[at], per_byte_s[at])
+            }
+            Pairs::Computed(paths) => paths.cost(source, target),
+        }
     }
 
     /// The same costs, with links that pairs share.
@@ -72,32 +99,32 @@ impl Costs {
     /// Seconds to send `bytes` from one host to another.
     #[inline]
     pub fn seconds(&self, source: usize, target: usize, Volume(bytes): Volume) -> f64 {
-        let at = source * self.hosts + target;
-        self.alpha_s[at] + bytes * self.per_byte_s[at]
+        let (alpha_s, per_byte_s) = self.pair(source, target);
+        alpha_s + bytes * per_byte_s
     }
 
     /// Seconds from the last byte's start to its arrival.
     #[inline]
     pub fn latency_s(&self, source: usize, target: usize) -> f64 {
-        self.alpha_s[source * self.hosts + target]
+        self.pair(source, target).0
     }
 
     /// Seconds for which sending `bytes` occupies the sender.
     #[inline]
     pub fn busy_s(&self, source: usize, target: usize, Volume(bytes): Volume) -> f64 {
-        bytes * self.per_byte_s[source * self.hosts + target]
+        bytes * self.pair(source, target).1
     }
 
     /// Seconds for each byte from one host to another.
     pub fn per_byte_s(&self, source: usize, target: usize) -> f64 {
-        self.per_byte_s[source * self.hosts + target]
+        self.pair(source, target).1
     }
 
     /// Seconds to send `bytes` between all pairs, row = source.
-    pub(crate) fn matrix(&self, Volume(bytes): Volume) -> Vec<f64> {
-        let pairs = self.alpha_s.iter().zip(&self.per_byte_s);
+    pub(crate) fn matrix(&self, bytes: Volume) -> Vec<f64> {
+        let pairs = (0..self.hosts).flat_map(|source| (0..self.hosts).map(move |target| (source, target)));
         pairs
-            .map(|(alpha_s, per_byte_s)| alpha_s + bytes * per_byte_s)
+            .map(|(source, target)| self.seconds(source, target, bytes))
             .collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Improves mappings of tasks to hosts, one task per host, by exchanging two tasks at a time.
 
-use gavotte_net::{Link, Volume};
+use gavotte_net::Volume;
 
 use crate::costs::Costs;
 use crate::error::TreeError;
@@ -35,7 +35,7 @@ const MOST_MOVED: usize = 24;
 ///
 /// If a task or host does not exist, or two tasks share a host.
 pub fn exchange(ranks: &Ranks, messages: &[Message], hosts: Vec<usize>, most: usize) -> Result<Vec<usize>, TreeError> {
-    let shared = ranks.shared(false, |link| !matches!(link, Link::Pair { .. }));
+    let shared = ranks.shared();
     let mut state = State::new(ranks.costs(false), &shared, messages, hosts)?;
     for _ in 0..most {
         let (now_s, worst) = state.fullest();

@@ -8,7 +8,7 @@ use crate::error::TreeError;
 use crate::exchange::Message;
 use crate::job::Job;
 use crate::operation::TreeOperation;
-use crate::ranks::Ranks;
+use crate::ranks::{LISTED_RANKS, Ranks};
 use crate::ring::{Ring, RingOperation};
 use crate::ring_search::{FoundRing, ring_bound_s, ring_candidates};
 use crate::script::{Priced, Script};
@@ -131,7 +131,11 @@ impl Ranks {
         steps: u64,
         seed: u64,
     ) -> Result<Found, TreeError> {
-        let trees = candidates(self.costs(back), root, operation, steps, seed)?;
+        let trees = if self.count() > LISTED_RANKS {
+            self.tiered_candidates(root, operation, back, steps, seed)?
+        } else {
+            candidates(self.costs(back), root, operation, steps, seed)?
+        };
         let price = |tree: &Found| {
             let segments = tree.segments;
             self.tree_s(&tree.tree, TreeOperation { segments, ..operation }, back)

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use gavotte_fluid::{LinkId, Platform};
-use gavotte_net::{BitsPerSec, Link, Network, NetworkError, NetworkParts, Sharing, Volume};
+use gavotte_net::{BitsPerSec, Link, Network, NetworkError, NetworkParts, Volume};
 
 use crate::costs::Costs;
 use crate::error::TreeError;
+use crate::paths::{LOCAL_ALPHA_S, LOCAL_PER_BYTE_S, Paths};
 use crate::shared::Shared;
 
-/// Ranks that exchange messages in memory. The exact value does not matter; it is only much faster than any network.
-const LOCAL_ALPHA_S: f64 = 1e-6;
-const LOCAL_PER_BYTE_S: f64 = 8.0 / 40e9;
+/// Most ranks whose costs are listed for each pair, which takes 260 MB at this number.
+pub const LISTED_RANKS: usize = 2048;
 
 /// Ranks 0 to R - 1, each on a host; several may be on one host.
 ///
@@ -19,12 +19,7 @@ const LOCAL_PER_BYTE_S: f64 = 8.0 / 40e9;
 /// time would appear free.
 #[derive(Clone, Debug)]
 pub struct Ranks {
-    network: Arc<Network>,
-    hosts: Vec<usize>,
-    egress: Vec<BitsPerSec>,
-    ingress: Vec<BitsPerSec>,
-    /// Whether any pair has a rate.
-    rated: bool,
+    paths: Paths,
     there: Costs,
     back: Costs,
 }
@@ -41,21 +36,20 @@ impl Ranks {
             let why = format!("there is no host {host}");
             return Err(TreeError::NoTree { hosts: count, why });
         }
-        let (egress, ingress) = caps(&network);
-        let rated = (0..count).any(|m| (0..count).any(|n| m != n && network.known_rate(m, n).is_some()));
-        let nothing = Costs::new(1, vec![0.0], vec![0.0])?;
-        let mut ranks = Self {
-            network,
-            egress,
-            ingress,
-            rated,
-            there: nothing.clone(),
-            back: nothing,
-            hosts,
-        };
-        ranks.there = ranks.costs_of(false)?;
-        ranks.back = ranks.costs_of(true)?;
-        Ok(ranks)
+        if hosts.is_empty() {
+            return Err(TreeError::NoHosts);
+        }
+        let paths = Paths::new(network, hosts);
+        if let Some((m, n)) = paths.unknown() {
+            let name = |host: usize| paths.network().hosts()[host].name.clone();
+            return Err(TreeError::UnknownPair(name(m), name(n)));
+        }
+        let back = paths.reversed();
+        Ok(Self {
+            there: costs_of(&paths)?,
+            back: costs_of(&back)?,
+            paths,
+        })
     }
 
     /// Puts ranks on a network like `network`, but with other rates and latencies of the pairs.
@@ -87,23 +81,23 @@ impl Ranks {
 
     /// The number of ranks.
     pub fn count(&self) -> usize {
-        self.hosts.len()
+        self.paths.count()
     }
 
     /// The host of each rank, by its number in the network.
     pub(crate) fn hosts(&self) -> &[usize] {
-        &self.hosts
+        self.paths.hosts()
     }
 
     /// The network of the hosts.
     pub(crate) fn network(&self) -> &Network {
-        &self.network
+        self.paths.network()
     }
 
     /// Appends the links between two hosts.
     pub(crate) fn links(&self, m: usize, n: usize, path: &mut Vec<LinkId>) {
-        let add = |link| path.push(LinkId(self.network.link_index(link) as u64));
-        self.network.for_each_link(m, n, add);
+        let add = |link| path.push(LinkId(self.network().link_index(link) as u64));
+        self.network().for_each_link(m, n, add);
     }
 
     /// The cost of single messages; with `back`, of messages from the column to the row.
@@ -111,105 +105,59 @@ impl Ranks {
         if back { &self.back } else { &self.there }
     }
 
-    /// Whether a host's caps limit the sum of what it sends, and of what it receives.
-    fn share_caps(&self) -> bool {
-        self.network.sharing() != Sharing::Pipe
+    /// The paths between ranks; with `back`, those from the column to the row.
+    pub(crate) fn paths(&self, back: bool) -> Paths {
+        if back {
+            self.paths.reversed()
+        } else {
+            self.paths.clone()
+        }
     }
 
     /// Seconds of a message between two ranks that exchange it in memory; `None` if it crosses a network.
     pub(crate) fn local_s(&self, source: usize, target: usize, Volume(bytes): Volume) -> Option<f64> {
-        let local = self.in_memory(self.hosts[source], self.hosts[target]);
+        let local = self.paths.in_memory(self.hosts()[source], self.hosts()[target]);
         local.then_some(LOCAL_ALPHA_S + bytes * LOCAL_PER_BYTE_S)
     }
 
-    /// Whether only memory lies between two hosts. That holds within one host. It also holds for virtual machines of
-    /// one physical machine if no pair has a rate and only caps on traffic between machines limit.
-    fn in_memory(&self, m: usize, n: usize) -> bool {
-        let mates = || self.network.colocated(m, n) && !self.rated;
-        m == n || (self.share_caps() && mates())
-    }
-
-    fn link_rate(&self, link: Link) -> BitsPerSec {
-        match link {
-            Link::Egress(host) => self.egress[host],
-            Link::Ingress(host) => self.ingress[host],
-            other => self.network.rate(other),
-        }
-    }
-
-    /// The hosts of each pair of ranks, row = source; with `back`, of the reverse direction.
-    fn pairs(&self, back: bool) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let rows = self.hosts.iter();
-        rows.flat_map(move |&m| self.hosts.iter().map(move |&n| if back { (n, m) } else { (m, n) }))
-    }
-
-    /// The links that several messages may use at the same time.
-    pub(crate) fn shared(&self, back: bool, crowded: impl Fn(Link) -> bool) -> Shared {
+    /// The links that messages between all ranks may use at the same time, but for those of pairs.
+    pub(crate) fn shared(&self) -> Shared {
         let mut shared = Shared::new(self.count());
-        for (m, n) in self.pairs(back) {
+        for (source, target) in pairs(self.count()) {
             shared.begin_pair();
-            self.network.for_each_link(m, n, |link| {
-                let rate = self.link_rate(link);
-                if rate.is_limited() && crowded(link) {
-                    shared.add(self.network.link_index(link), rate);
+            let (m, n) = (self.hosts()[source], self.hosts()[target]);
+            self.network().for_each_link(m, n, |link| {
+                let rate = self.paths.link_rate(link);
+                if rate.is_limited() && !matches!(link, Link::Pair { .. }) {
+                    shared.add(self.network().link_index(link), rate);
                 }
             });
         }
         shared
     }
-
-    fn costs_of(&self, back: bool) -> Result<Costs, TreeError> {
-        let count = self.count();
-        let (mut alpha_s, mut per_byte_s) = (Vec::new(), Vec::new());
-        for (m, n) in self.pairs(back) {
-            if self.in_memory(m, n) {
-                alpha_s.push(LOCAL_ALPHA_S);
-                per_byte_s.push(LOCAL_PER_BYTE_S);
-                continue;
-            }
-            let mut least = BitsPerSec::UNLIMITED;
-            self.network
-                .for_each_link(m, n, |link| least = least.min(self.link_rate(link)));
-            if !least.is_limited() && self.network.known_rate(m, n).is_none() {
-                let name = |host: usize| self.network.hosts()[host].name.clone();
-                return Err(TreeError::UnknownPair(name(m), name(n)));
-            }
-            alpha_s.push(self.network.latency_s(m, n).unwrap_or(0.0));
-            per_byte_s.push(8.0 / least.bps());
-        }
-        let mut busy = vec![0_usize; self.network.hosts().len()];
-        self.hosts.iter().for_each(|&host| busy[host] += 1);
-        let shared = self.shared(back, |link| match link {
-            // One rank sends one message at a time, so no link is shared.
-            Link::Pair { .. } => false,
-            Link::Egress(host) | Link::Ingress(host) => busy[host] > 1,
-            Link::Up(_) | Link::Down(_) => true,
-        });
-        Ok(Costs::new(count, alpha_s, per_byte_s)?.sharing(shared))
-    }
 }
 
-/// Each host's caps. If caps are shared, an unknown cap is the rate of the host's best pair.
-fn caps(network: &Network) -> (Vec<BitsPerSec>, Vec<BitsPerSec>) {
-    let hosts = network.hosts();
-    let mut egress: Vec<BitsPerSec> = hosts.iter().map(|host| host.egress).collect();
-    let mut ingress: Vec<BitsPerSec> = hosts.iter().map(|host| host.ingress).collect();
-    for host in 0..hosts.len() {
-        let others = || (0..hosts.len()).filter(move |&other| network.capped(host, other));
-        let best = |rates: &mut dyn Iterator<Item = Option<BitsPerSec>>| {
-            let known = rates.flatten().filter(|rate| rate.is_limited());
-            known.max_by(|a, b| a.bps().total_cmp(&b.bps()))
-        };
-        if !egress[host].is_limited() {
-            let highest = best(&mut others().map(|other| network.known_rate(host, other)));
-            egress[host] = highest.unwrap_or(BitsPerSec::UNLIMITED);
-        }
-        if !ingress[host].is_limited() {
-            let highest = best(&mut others().map(|other| network.known_rate(other, host)));
-            ingress[host] = highest.unwrap_or(BitsPerSec::UNLIMITED);
-        }
+/// All pairs of ranks, row = source.
+fn pairs(count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).flat_map(move |source| (0..count).map(move |target| (source, target)))
+}
+
+/// The costs between ranks: listed, or computed when they are needed, if there are many.
+pub(crate) fn costs_of(paths: &Paths) -> Result<Costs, TreeError> {
+    let count = paths.count();
+    if count > LISTED_RANKS {
+        return Ok(Costs::computed(paths.clone()));
     }
-    (egress, ingress)
+    let (alpha_s, per_byte_s) = pairs(count).map(|(source, target)| paths.cost(source, target)).unzip();
+    let mut shared = Shared::new(count);
+    for (source, target) in pairs(count) {
+        shared.begin_pair();
+        let network = paths.network();
+        paths.for_each_shared(source, target, |link| {
+            shared.add(network.link_index(link), paths.link_rate(link));
+        });
+    }
+    Ok(Costs::new(count, alpha_s, per_byte_s)?.sharing(shared))
 }
 
 impl Platform for Ranks {
@@ -218,20 +166,20 @@ impl Platform for Ranks {
     }
 
     fn route(&self, source: usize, target: usize, _label: u64, path: &mut Vec<LinkId>) {
-        self.links(self.hosts[source], self.hosts[target], path);
+        self.links(self.hosts()[source], self.hosts()[target], path);
     }
 
     fn rate(&self, link: LinkId) -> BitsPerSec {
-        self.link_rate(self.network.link(link.0 as usize))
+        self.paths.link_rate(self.network().link(link.0 as usize))
     }
 
     /// The latency; zero if it is unknown.
     fn latency_s(&self, source: usize, target: usize) -> f64 {
-        let (m, n) = (self.hosts[source], self.hosts[target]);
-        self.network.latency_s(m, n).unwrap_or(0.0)
+        let (m, n) = (self.hosts()[source], self.hosts()[target]);
+        self.network().latency_s(m, n).unwrap_or(0.0)
     }
 
     fn link_name(&self, link: LinkId) -> String {
-        self.network.link_name(self.network.link(link.0 as usize))
+        self.network().link_name(self.network().link(link.0 as usize))
     }
 }

@@ -23,7 +23,7 @@ const HOT: f64 = 0.01;
 const COLD: f64 = 0.000_05;
 
 /// Number of starts that are improved.
-const STARTS: usize = 3;
+pub(crate) const STARTS: usize = 3;
 
 /// With more hosts, look-ahead would take longer than the search.
 const LOOK_AHEAD_HOSTS: usize = 512;
@@ -117,21 +117,23 @@ fn starts(costs: &Costs, root: usize, operation: TreeOperation) -> Result<Vec<Fo
         }
     }
     trees.push(Tree::flat(costs.hosts(), root)?);
-    let best = |tree: Tree| {
-        let mut shape = Shape::of(&tree);
-        let mut timed = |segments: u32| shape.timed(costs, TreeOperation { segments, ..operation }).bound_s();
-        let counts = std::iter::successors(Some(1_u32), |&count| Some(count + count.div_ceil(4)));
-        let tried = counts
-            .take_while(|&count| count <= operation.segments)
-            .map(|count| (timed(count), count));
-        let (seconds, segments) = tried.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 1));
-        Found {
-            tree,
-            segments,
-            seconds,
-        }
-    };
-    Ok(trees.into_iter().map(best).collect())
+    Ok(trees.into_iter().map(|tree| cut(costs, tree, operation)).collect())
+}
+
+/// A tree with its best number of segments.
+pub(crate) fn cut(costs: &Costs, tree: Tree, operation: TreeOperation) -> Found {
+    let mut shape = Shape::of(&tree);
+    let mut timed = |segments: u32| shape.timed(costs, TreeOperation { segments, ..operation }).bound_s();
+    let counts = std::iter::successors(Some(1_u32), |&count| Some(count + count.div_ceil(4)));
+    let tried = counts
+        .take_while(|&count| count <= operation.segments)
+        .map(|count| (timed(count), count));
+    let (seconds, segments) = tried.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 1));
+    Found {
+        tree,
+        segments,
+        seconds,
+    }
 }
 
 /// One run of simulated annealing.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use gavotte_net::{BitsPerSec, Volume};
 
+use crate::paths::Paths;
+
 /// For each pair of ranks, the shared links on its path. A search considers them in addition to the costs of single
 /// messages.
 #[derive(Clone, Debug, Default)]
@@ -15,12 +17,23 @@ pub(crate) struct Shared {
     /// For each link.
     per_byte_s: Vec<f64>,
     numbers: HashMap<usize, u32>,
+    /// If there are many ranks: the paths that the links are computed from. Nothing is listed then, and the network
+    /// numbers the links.
+    paths: Option<Paths>,
 }
 
 impl Shared {
     pub(crate) fn new(ranks: usize) -> Self {
         Self {
             ranks,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn computed(paths: Paths) -> Self {
+        Self {
+            ranks: paths.count(),
+            paths: Some(paths),
             ..Self::default()
         }
     }
@@ -48,11 +61,15 @@ impl Shared {
 
     /// Clears `load_s`, and gives it an entry for each link.
     pub(crate) fn clear(&self, load_s: &mut Vec<f64>) {
+        let links = self
+            .paths
+            .as_ref()
+            .map_or(self.per_byte_s.len(), |paths| paths.network().first_pair());
         load_s.clear();
-        load_s.resize(self.per_byte_s.len(), 0.0);
+        load_s.resize(links, 0.0);
     }
 
-    /// The shared links from one rank to another.
+    /// The shared links from one rank to another, if they are listed.
     #[inline]
     pub(crate) fn of(&self, source: usize, target: usize) -> &[u32] {
         if self.links.is_empty() {
@@ -65,6 +82,12 @@ impl Shared {
     /// Counts bytes from one rank to another.
     #[inline]
     pub(crate) fn count(&self, load_s: &mut [f64], source: usize, target: usize, Volume(bytes): Volume) {
+        if let Some(paths) = &self.paths {
+            paths.for_each_shared(source, target, |link| {
+                load_s[paths.network().link_index(link)] += bytes * 8.0 / paths.link_rate(link).bps();
+            });
+            return;
+        }
         for &link in self.of(source, target) {
             load_s[link as usize] += bytes * self.per_byte_s[link as usize];
         }

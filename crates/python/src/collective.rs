@@ -87,7 +87,7 @@ impl Ranks {
         steps: u64,
         seed: u64,
     ) -> PyResult<FoundTree> {
-        let (ranks, costs) = (&self.0, self.0.costs(back));
+        let ranks = &self.0;
         let operation = TreeOperation {
             bytes: size_bytes,
             segments,
@@ -99,13 +99,14 @@ impl Ranks {
                 look_ahead,
                 most_children,
             };
+            let early = |eager| ranks.built(root, back, |costs, root| collective::ecef(costs, root, piece, eager));
             let tree = match algorithm {
                 "flat" => Tree::flat(ranks.count(), root)?,
                 "binomial" => collective::binomial(ranks.count(), root)?,
-                "fnf" => collective::fnf(costs, root, piece)?,
-                "ecef" => collective::ecef(costs, root, piece, eager(false, usize::MAX))?,
-                "look-ahead" => collective::ecef(costs, root, piece, eager(true, usize::MAX))?,
-                "chain" => collective::ecef(costs, root, piece, eager(false, 1))?,
+                "fnf" => ranks.built(root, back, |costs, root| collective::fnf(costs, root, piece))?,
+                "ecef" => early(eager(false, usize::MAX))?,
+                "look-ahead" => early(eager(true, usize::MAX))?,
+                "chain" => early(eager(false, 1))?,
                 _ => {
                     let best = ranks.search(root, operation, back, steps, seed)?;
                     return Ok((best.tree.parents(), best.tree.order(), best.segments, best.seconds));

@@ -52,12 +52,14 @@ def tune(
     Raises:
         GavotteError: for an unknown library, operation or root, or a library that combines on hosts first.
     """
+    from gavotte.collective.ranks import check_few
     from gavotte.collective.tuning import BUSY_OVERHEAD_S, TuningQuestion, choose, size_ladder
     from gavotte.errors import GavotteError
     from gavotte.formats.parts.names import known_as, meant
     from gavotte.simulate import CollectiveReplay, MessageCosts
     from gavotte.terms.algorithms import ALGORITHMS, LIBRARIES
 
+    check_few(len(hosts), "settings are chosen for")
     library = next((each for each in LIBRARIES if each == asked.settings), None)
     if library is None:
         raise GavotteError(f"unknown MPI library `{asked.settings}`", hint=f"use {' or '.join(LIBRARIES)}")

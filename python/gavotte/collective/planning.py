@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import get_args
 
 from gavotte import _core
 from gavotte.collective.library import library_seconds
-from gavotte.collective.ranks import ranks_on
+from gavotte.collective.ranks import MOST_RANKS, check_few, ranks_on
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import FORMAT, LIBRARY, Collective, Operation, Stage
 from gavotte.formats.network import Network
@@ -104,8 +105,9 @@ def plan(
         operation: see `OPERATIONS`.
         size_bytes: as for the MPI call: the message, or one rank's block.
         root: host of the root's rank (the first rank on it). None is the first rank, or for allgather and allreduce the
-            host that is nearest to all.
-        algorithm: see `ALGORITHMS`. A ring has no root, and `flat` is for scatters and gathers.
+            host that is nearest to all; of more than `MOST_RANKS`, the one with the highest caps.
+        algorithm: see `ALGORITHMS`. A ring has no root, and `flat` is for scatters and gathers. With more than
+            `MOST_RANKS`, an algorithm makes a tree in each group of hosts and one above them, and there is no ring.
         ranks: the host of each rank; several can share one. None means the Network's hosts in order.
         segments: number of pieces. None is 1 for trees made in one pass, and the search's own choice otherwise.
         search: how hard to search, and the library's times.
@@ -127,16 +129,26 @@ def plan(
     root = root and known_as(root, hosts)
     if root is not None and root not in hosts:
         raise GavotteError(f"no rank runs on the root `{root}`", hint=meant(root, hosts))
+    if algorithm in RINGS:
+        check_few(len(hosts), "rings are made for")
+    if search.mpi is not None:
+        check_few(len(hosts), "the MPI library's time is predicted for")
+    trees: tuple[str, ...] = TREES
+    blocks = {"scatter", "gather"} & {*_STAGES[operation]}
+    if len(hosts) > MOST_RANKS:
+        # A block crosses half of a chain on average, which is never the fastest way and takes long to predict.
+        rings, trees = (), tuple(name for name in TREES if not (blocks and name == "chain"))
     on = ranks_on(network, hosts)
     stages_of = _STAGES[operation]
-    nearest = len(stages_of) > 1 and root is None
-    top = _nearest(on, size_bytes) if nearest else hosts.index(root or hosts[0])
+    top = hosts.index(root or hosts[0])
+    if len(stages_of) > 1 and root is None:
+        top = _widest(network, hosts) if len(hosts) > MOST_RANKS else _nearest(on, size_bytes)
     sizes = dict.fromkeys(stages_of, size_bytes)
     if operation == "allgather":
         sizes["broadcast"] = size_bytes * len(hosts)
     stages_by: dict[str, list[Stage]] = {}
     beside = ("binomial", "fnf", *rings[:1], algorithm)
-    tried = (*flat, *TREES, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
+    tried = (*flat, *trees, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
     for name in tried:
         if name in RINGS:
             stages_by[name] = [_ring(on, operation, size_bytes, name, segments, search)]
@@ -250,3 +262,9 @@ def _nearest(on: _core.Ranks, size_bytes: int) -> int:
     alpha_s, per_byte_s = on.alpha_beta()
     seconds = alpha_s + size_bytes * per_byte_s
     return int((seconds.sum(axis=0) + seconds.sum(axis=1)).argmin())
+
+
+def _widest(network: Network, hosts: Sequence[str]) -> int:
+    """Return the first rank whose host has the highest caps."""
+    caps_bps = {host.name: min(host.egress_bps or inf, host.ingress_bps or inf) for host in network.hosts}
+    return max(range(len(hosts)), key=lambda rank: caps_bps[hosts[rank]])

@@ -15,7 +15,8 @@ from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.formats.parts.names import known_as, unknown_host
 
 MOST_RANKS = 2048
-"""Most ranks of an operation. Values of each pair of ranks are kept and searched: a minute or two, up to 1.3 GB."""
+"""Most ranks among which trees are searched as a whole, and rings and the MPI library's own times are known. Trees of
+more ranks are made tier by tier: see `crates/collective/src/tiers.rs`."""
 
 
 def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
@@ -26,13 +27,8 @@ def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
         hosts: the host of each of R ranks.
 
     Raises:
-        GavotteError: for a host that the Network lacks, if no rate is known at all, or for more than `MOST_RANKS`.
+        GavotteError: for a host that the Network lacks, or if no rate is known at all.
     """
-    if len(hosts) > MOST_RANKS:
-        raise GavotteError(
-            f"{len(hosts)} ranks are more than the {MOST_RANKS} that trees are made for",
-            hint="name fewer with --ranks or --placement",
-        )
     at = places(network.names, hosts, "network")
     if not network.rate_bps:
         # Without rates of pairs, the rate of a host without a cap is unknown. Hosts that no rank uses are left out.
@@ -42,6 +38,23 @@ def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
         return _core.Ranks(_core.Network(network.cautious()), at)
     except ValueError as error:
         raise GavotteError(str(error)) from None
+
+
+def check_few(ranks: int, purpose: str) -> None:
+    """Refuse more than `MOST_RANKS`.
+
+    Args:
+        ranks: the number of ranks.
+        purpose: what would look at every pair of them, as the end of `more than ... that`.
+
+    Raises:
+        GavotteError: naming the purpose.
+    """
+    if ranks > MOST_RANKS:
+        raise GavotteError(
+            f"{ranks} ranks are more than the {MOST_RANKS} that {purpose}",
+            hint="name fewer with --ranks or --placement",
+        )
 
 
 def ranks_over(history: History, hosts: Sequence[str], network: Network | None = None) -> Iterator[_core.Ranks]:
