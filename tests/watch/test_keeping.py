@@ -19,7 +19,7 @@ from gavotte.cli.verbs import app
 from gavotte.cli.watch import _sentence
 from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
-from gavotte.formats.network import Network, read_network, write_network
+from gavotte.formats.network import FORMAT, Network, read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.place import Running, evaluate
 from gavotte.watch import Event, Notice, Shift, WatchQuestion, WatchSession, keep, keeping
@@ -214,3 +214,13 @@ def test_an_event_says_what_alarmed_and_who_moved() -> None:
 def test_there_is_something_to_watch_by() -> None:
     with pytest.raises(GavotteError, match="nothing to watch"):
         keep(WatchQuestion(six()), WatchSession(lambda _: True, lambda _: None, lambda _: None))
+
+
+def test_a_network_of_caps_alone_is_refused_before_its_pairs_are_looked_at(tmp_path: Path) -> None:
+    many = Network.model_validate(
+        {"format": FORMAT, "hosts": [{"name": f"h{m}", "egress_bps": 1e9} for m in range(100_000)]}
+    )
+    question = WatchQuestion(many, None, tmp_path / "o.jsonl")
+    session = WatchSession(lambda _: True, lambda _: None, lambda _: None)
+    with pytest.raises(GavotteError, match="no pair of the network has a rate, so that no time of a transfer"):
+        keep(question, session)

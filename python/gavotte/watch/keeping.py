@@ -126,12 +126,17 @@ def keep(question: WatchQuestion, session: WatchSession) -> Kept:
 
     Raises:
         GavotteError: when the running placement cannot be evaluated, the output cannot be written, neither hosts
-            nor observations are given, or an option is invalid.
+            nor observations are given, or an option is invalid. Also when no pair of the Network has a rate.
     """
     network, hosts, observations, seed = question.network, question.hosts, question.observations, question.seed
     wait, complain, running, output = session.wait, session.complain, session.running, session.output
     if hosts is None and observations is None:
         raise GavotteError("there is nothing to watch", hint="use hosts, observations or both")
+    if len(network.hosts) > 1 and not network.any_rate:
+        raise GavotteError(
+            "no pair of the network has a rate, so that no time of a transfer is expected",
+            hint="measure the hosts to watch, and use their Network",
+        )
     if running is not None:
         first = running()
         evaluate(network, first.placement.in_order(first.apps), first.placement.assignment)
