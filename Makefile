@@ -136,7 +136,7 @@ deny: setup ## Sources, bans and licences of all crates by cargo-deny, which the
 	@target/tools/bin/cargo-deny --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-deny
 	target/tools/bin/cargo-deny check bans licenses sources
 
-bench-%: setup ## One benchmark: broadcast, train, transfer-time, allpairs, racks, clouds, sharing, scale, slow, dry-run, install, start, playing, impair, zerocopy, loss, ramp, policer, cross, calibrate, stability, fluid, place, choreo, rpca, constant, change, profile, programs, launch, training, replay, collectives, tuned, self-tuning, shuffle, transfers, cache, dask, campaign, verdicts, guarantee, ecosystem; figures draws docs/results (ARGS="...")
+bench-%: setup ## One benchmark: broadcast, train, transfer-time, allpairs, racks, clouds, sharing, scale, slow, dry-run, install, start, large, playing, impair, zerocopy, loss, ramp, policer, cross, calibrate, stability, fluid, place, choreo, rpca, constant, change, profile, programs, launch, training, replay, collectives, tuned, self-tuning, shuffle, transfers, cache, dask, campaign, verdicts, guarantee, ecosystem; figures draws docs/results (ARGS="...")
 	@tools/peers $*
 	@$(PYTHON) -m benches.$(subst -,_,$*) $(ARGS)
 

@@ -52,10 +52,18 @@ CAPS_GBIT = (1, 10, 25)
 OVERSUBSCRIBED = (2, 3, 4, 6)
 GBIT = 1e9
 
-TOPOLOGY_FORMATS = (
-    "slurm-topology slurm-yaml topograph kubernetes-labels kueue volcano diktyo-network diktyo-zones ray".split()
-)
-PLACEMENT_FORMATS = "openmpi openmpi-seq mpich slurm json csv".split()
+TOPOLOGY_FORMATS = [
+    "slurm-topology",
+    "slurm-yaml",
+    "topograph",
+    "kubernetes-labels",
+    "kueue",
+    "volcano",
+    "diktyo-network",
+    "diktyo-zones",
+    "ray",
+]
+PLACEMENT_FORMATS = ["openmpi", "openmpi-seq", "mpich", "slurm", "json", "csv"]
 SHAPES = ("auto", "binomial", "fnf", "chain")
 
 COLUMNS = f"{'command':<86} {'seconds':>8} {'CPU':>7} {'MB':>6}  goal"
@@ -173,8 +181,11 @@ def commands(hosts: int) -> Iterator[str]:
     yield f"keep 64 --network {net} --pattern alltoall"
     yield f"keep {hosts // 4} --network {net} --app large.app.json"
     yield f"map {net} small.app.json"
-    for operation in ("broadcast", "reduce", "scatter", "gather", "allgather", "allreduce"):
+    for operation in ("broadcast", "reduce", "allreduce"):
         yield f"collective {net} --operation {operation} --bytes 8mb -o {operation}.tree.json"
+    # Of one rank's block.
+    for operation in ("scatter", "gather", "allgather"):
+        yield f"collective {net} --operation {operation} --bytes 64kb -o {operation}.tree.json"
     yield f"collective {net} --operation broadcast --bytes 8mb --algorithm binomial"
     yield f"collective {net} --operation all --settings openmpi"
     yield f"report --network {net} -o n.html"
@@ -205,7 +216,7 @@ def started(words: list[str], folder: Path, stdout: Any) -> subprocess.Popen[byt
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     # With it, each run would compile all modules again, which no user's does.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    return subprocess.Popen(  # noqa: S603
+    return subprocess.Popen(
         [GAVOTTE, *words],
         cwd=folder,
         env=env,
@@ -213,7 +224,7 @@ def started(words: list[str], folder: Path, stdout: Any) -> subprocess.Popen[byt
         stdout=stdout,
         stderr=(folder / "stderr").open("wb"),
         start_new_session=True,
-        preexec_fn=limited,  # noqa: PLW1509
+        preexec_fn=limited,
     )
 
 
@@ -261,7 +272,7 @@ def serve(folder: Path) -> Iterator[Run]:
         page_s = time.monotonic()
         failure = ""
         try:
-            with urllib.request.urlopen(page_of(address, page), timeout=LIMIT_S) as answer:  # noqa: S310
+            with urllib.request.urlopen(page_of(address, page), timeout=LIMIT_S) as answer:
                 answer.read()
         except OSError as error:
             failure = str(error)
