@@ -35,6 +35,13 @@ def test_tasks_know_the_rank_of_their_node(session: lab.Session, tmp_path: Path,
         write_network(network, builders.network("abc", rates(), sharing="pipe"))
     orders = tmp_path / "orders"
     orders.mkdir()
+    paths = {
+        "SLURM_CONF": tmp_path / "slurm.conf",
+        "GAVOTTE_NETWORK": network,
+        "GAVOTTE_ORDERS": orders,
+        "PATH": GAVOTTE.parent,
+    }
+    exported = "".join(f"export {key}={path}\n" for key, path in paths.items())
     settings = {}
     for key, name in (
         ("PrologSlurmctld", "prolog-slurmctld"),
@@ -42,8 +49,7 @@ def test_tasks_know_the_rank_of_their_node(session: lab.Session, tmp_path: Path,
         ("EpilogSlurmctld", "epilog-slurmctld"),
     ):
         own = tmp_path / name
-        paths = f"export SLURM_CONF={tmp_path / 'slurm.conf'} GAVOTTE_NETWORK={network} GAVOTTE_ORDERS={orders} PATH={GAVOTTE.parent}\n"
-        own.write_text((PROLOGS / name).read_text().replace("\n", f"\n{paths}", 1))
+        own.write_text((PROLOGS / name).read_text().replace("\n", f"\n{exported}", 1))
         own.chmod(0o755)
         settings[key] = str(own)
     with cluster(session, tmp_path, **settings) as environment:
