@@ -244,7 +244,7 @@ def ended(name: str, process: subprocess.Popen[bytes], begin_s: float, folder: P
     fine = {0} | ({DIFFERENT, CANNOT_TELL} if name.startswith("compare") else set())
     if not failure and not stopped and process.returncode not in fine:
         lines = (folder / "stderr").read_text("utf-8", "replace").strip().splitlines() or ["no message"]
-        failure = f"exit {process.returncode}: {next((line for line in lines if 'rror' in line), lines[-1])}"
+        failure = f"exit {process.returncode}: {next((line for line in lines if 'error' in line.lower()), lines[-1])}"
     return Run(name, wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, failure)
 
 
