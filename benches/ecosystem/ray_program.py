@@ -18,7 +18,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 MEGABYTES, ROUNDS = 8, 4
-BLOCK_MEGABYTES, ROW_BYTES = 80, 10_000
+BLOCK_MEGABYTES, ROW_BYTES = 24, 1000
 """Data on each node before the shuffle, and the size of one row."""
 READY_S = 240
 
