@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,8 +20,11 @@ JOBS = ("gloo training in pods",)
 SHARING = None
 """Pods have limits of their own, and the cluster's daemons none."""
 API_PORT, SERVE_PORT = 6443, 8788
-GATES = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
-"""Kubernetes 1.37 starts a PodGroup in one domain, which is off by default."""
+APART = (
+    *("unshare", "-mpf", "--kill-child", "--mount-proc"),
+    *("sh", "-c", 'mount -t tmpfs tmpfs /run && exec sh "$@"', "sh"),
+)
+"""Runs a script whose processes end with it, and whose /run is its own."""
 INFORMED = {"group": "labels of nodes, PodGroup", "extended": "scheduler extender of gavotte serve"}
 """Ways in which the scheduler knows what was measured, and what it takes."""
 LABEL = "fabric.topograph.run/tier-0"
@@ -44,7 +46,7 @@ class Kubernetes:
         self.stage, self.head = stage, stage.hosts[0]
         self.folder = stage.folder / "kubernetes"
         (self.folder / "job").mkdir(parents=True)
-        self.nodes, self.log = stage.folder / "pods", self.folder / "log"
+        self.nodes, self.log = stage.folder / "pods", self.folder / "daemons"
         self.kubeconfig = self.folder / "kubeconfig"
         programs = ":".join(f"{KEPT / where}" for where in ("bin", "up/usr/bin", "up/usr/sbin", "up/bin"))
         path = f"{programs}:{stage.session.environment()['PATH']}"
@@ -55,10 +57,9 @@ class Kubernetes:
         """Start all parts; gives what runs `default: JOB`, `group: JOB` or `extended: JOB`."""
         with ExitStack() as ends:
             ends.callback(_remove_groups)
-            for words in self._control_plane():
-                ends.enter_context(self.stage.running(self.head, words, self.log, self.environment))
-                if words[0] == "kube-apiserver":
-                    self.stage.until(lambda: self._ask("/readyz") == "ok", self.log)
+            control = [*APART, SCRIPTS / "control.sh", KEPT, self.folder, self.stage.addresses[self.head]]
+            ends.enter_context(self.stage.running(self.head, control, self.log, self.environment))
+            self.stage.until((self.folder / "ready").exists, self.log)
             for number, host in enumerate(self.stage.hosts):
                 ends.enter_context(self.stage.running(host, self._node(number, host), self.log, self.environment))
             self.stage.until(
@@ -88,60 +89,8 @@ class Kubernetes:
         """Return the nodes of the newest job's pods, in the order of their indices."""
         return self.nodes.read_text().split()
 
-    def _control_plane(self) -> Iterator[list[object]]:
-        folder, address = self.folder, self.stage.addresses[self.head]
-        token = secrets.token_hex(16)
-        (folder / "tokens.csv").write_text(f'{token},admin,1,"system:masters"\n')
-        cluster = {
-            "server": f"https://{address}:{API_PORT}",
-            "certificate-authority": f"{folder / 'certs/apiserver.crt'}",
-        }
-        named = {
-            "clusters": [{"name": "k", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        }
-        self.kubeconfig.touch(mode=0o600)
-        self.kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", **named}))
-        (folder / "header").write_text(f"Authorization: Bearer {token}\n")
-        key = folder / "sa.key"
-        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True, timeout=60)
-        yield ["etcd", "--data-dir", folder / "etcd", "--unsafe-no-fsync"]
-        api = {
-            "etcd-servers": "http://127.0.0.1:2379",
-            "cert-dir": folder / "certs",
-            "bind-address": address,
-            "advertise-address": address,
-            "secure-port": API_PORT,
-            "service-cluster-ip-range": "10.96.0.0/16",
-            "service-account-issuer": "https://gavotte.test",
-            "service-account-key-file": key,
-            "service-account-signing-key-file": key,
-            "token-auth-file": folder / "tokens.csv",
-            "authorization-mode": "RBAC",
-            "kubelet-preferred-address-types": "InternalIP",
-            "disable-admission-plugins": "ServiceAccount",
-        }
-        beta = "--runtime-config=scheduling.k8s.io/v1beta1=true"
-        yield ["kube-apiserver", GATES, beta, *(f"--{name}={value}" for name, value in api.items())]
-        common = [f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--secure-port=0"]
-        kinds = ("job", "garbage-collector", "node-lifecycle", "namespace", "podgroup-protection")
-        wanted = ",".join(f"{kind}-controller" for kind in kinds)
-        yield ["kube-controller-manager", GATES, *common, f"--controllers={wanted}"]
-        yield ["kube-scheduler", GATES, *common]
-
     def _node(self, number: int, host: str) -> list[object]:
-        """Return the line that runs a node, whose processes end with it and whose /run is its own."""
-        apart = [
-            "unshare",
-            "-mpf",
-            "--kill-child",
-            "--mount-proc",
-            "sh",
-            "-c",
-            'mount -t tmpfs tmpfs /run && exec "$@"',
-            "sh",
-        ]
+        """Return the line that runs a node."""
         own = [
             KEPT,
             self.folder / host,
@@ -150,7 +99,7 @@ class Kubernetes:
             f"10.45.{number}.0/24",
             "gavotte.test/lab=yes",
         ]
-        return [*apart, "sh", SCRIPTS / "kubelet.sh", *own, KEPT / "pause.tar", KEPT / "agent.tar"]
+        return [*APART, SCRIPTS / "kubelet.sh", *own, KEPT / "pause.tar", KEPT / "agent.tar"]
 
     def _ask(self, path: str) -> str:
         header = f"@{self.folder / 'header'}"
