@@ -34,6 +34,7 @@ from typing import Any
 
 from benches.machine import machine
 
+from gavotte.export import FORMATS, JOB_FORMATS, TOPOLOGY_FORMATS
 from gavotte.formats.app import FORMAT as APP
 from gavotte.formats.network import FORMAT as NETWORK
 
@@ -51,20 +52,6 @@ RACKS_A_POD = 16
 CAPS_GBIT = (1, 10, 25)
 OVERSUBSCRIBED = (2, 3, 4, 6)
 GBIT = 1e9
-
-TOPOLOGY_FORMATS = [
-    "slurm-topology",
-    "slurm-yaml",
-    "topograph",
-    "kubernetes-labels",
-    "kueue",
-    "volcano",
-    "diktyo-network",
-    "diktyo-zones",
-    "ray",
-]
-PLACEMENT_FORMATS = ["openmpi", "openmpi-seq", "mpich", "slurm", "json", "csv"]
-SHAPES = ("auto", "binomial", "fnf", "chain")
 
 COLUMNS = f"{'command':<86} {'seconds':>8} {'CPU':>7} {'MB':>6}  goal"
 
@@ -195,11 +182,11 @@ def commands(hosts: int) -> Iterator[str]:
     yield f"simulate {net} flows.csv -o finish.csv"
     for form in TOPOLOGY_FORMATS:
         yield f"export {net} --format {form} -o {form}.txt"
-    for form in PLACEMENT_FORMATS:
+    for form in FORMATS:
         yield f"export large.placement.json --format {form} --network {net} -o {form}.txt"
-    for form in ("kueue-job", "volcano-job"):
-        yield f"export middle.placement.json --format {form} --network {net} -o {form}.txt"
-    yield "export small.app.json --format diktyo-appgroup -o appgroup.txt"
+    for form, known in JOB_FORMATS.items():
+        job = f"middle.placement.json --network {net}" if known.tiered else "small.app.json"
+        yield f"export {job} --format {form} -o {form}.txt"
     yield f"compare {net} {net}"
     yield f"compare {net} later.network.json"
     yield f"compare {net} later.network.json --placement small.placement.json --app small.app.json"
