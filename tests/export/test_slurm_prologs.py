@@ -28,13 +28,13 @@ def rates() -> list[list[float | None]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known", [True, False], ids=["network", "without"])
-def test_tasks_know_the_rank_of_their_node(session: lab.Session, tmp_path: Path, known: bool) -> None:  # noqa: F811
-    network = tmp_path / "cloud.network.json"
-    if known:
+@pytest.mark.parametrize("missing", ["nothing", "network", "folder"])
+def test_tasks_know_the_rank_of_their_node(session: lab.Session, tmp_path: Path, missing: str) -> None:  # noqa: F811
+    network, orders = tmp_path / "cloud.network.json", tmp_path / "orders"
+    if missing != "network":
         write_network(network, builders.network("abc", rates(), sharing="pipe"))
-    orders = tmp_path / "orders"
-    orders.mkdir()
+    if missing != "folder":
+        orders.mkdir()
     paths = {
         "SLURM_CONF": tmp_path / "slurm.conf",
         "GAVOTTE_NETWORK": network,
@@ -57,10 +57,11 @@ def test_tasks_know_the_rank_of_their_node(session: lab.Session, tmp_path: Path,
         lines = sorted(run(session, job, environment).splitlines())
         ranked = [line.split()[1] for line in lines]
         assert [line.split()[0] for line in lines] == ["0", "1", "2"]
-        if known:
+        if missing == "nothing":
             start = ranked.index("a")
             assert ranked[start:] + ranked[:start] == RING
         else:
             assert ranked == ["a", "b", "c"]
+        if missing == "network":
             assert "no such file" in (orders / "log").read_text()
-        until(lambda: not [file for file in orders.iterdir() if file.name != "log"])
+        until(lambda: not [file for file in orders.glob("*") if file.name != "log"])
