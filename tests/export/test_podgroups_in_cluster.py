@@ -20,12 +20,13 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("GAVOTTE_KUBERNETES") != "real", reason="needs a cluster: make test-kubernetes"),
     pytest.mark.timeout(300),
 ]
-NAMESPACE, TIER = "default", "fabric.topograph.run/tier-0"
+NAMESPACE = "default"
+TIER, ABOVE = "fabric.topograph.run/tier-0", "fabric.topograph.run/tier-1"
 RACKS = builders.network(
     [{"name": name, "cpus": 1.8} for name in ("node1", "node2")],
     groups=[{"name": "one", "members": ["node1"]}, {"name": "two", "members": ["node2"]}],
 )
-BOUND_S, STAYS_S = 60.0, 5.0
+STAYS_S = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def core() -> Iterator[Any]:
 
     core: Any = client.CoreV1Api(cluster.connected(""))
     for node, rack in (("node1", "one"), ("node2", "two")):
-        core.patch_node(node, {"metadata": {"labels": {TIER: rack}}})
+        core.patch_node(node, {"metadata": {"labels": {TIER: rack, ABOVE: None}}})
     yield core
     for node in ("node1", "node2"):
         core.patch_node(node, {"metadata": {"labels": {TIER: None}}})
@@ -99,8 +100,8 @@ def test_a_group_without_a_rack_is_spread(core: Any) -> None:
 def test_a_group_that_no_rack_has_room_for_does_not_start(core: Any) -> None:
     # Three pods fit on two nodes, but not in one rack: `export` names the tier above, which has both.
     group = yaml.safe_load(export_job(JobQuestion(tasks(0.8, 0.8, 0.8), RACKS), "kubernetes-podgroup"))
-    assert group["spec"]["schedulingConstraints"]["topology"] == [{"key": "fabric.topograph.run/tier-1"}]
-    # The nodes lack that label here, so that no domain has room.
+    assert group["spec"]["schedulingConstraints"]["topology"] == [{"key": ABOVE}]
+    # The nodes lack that label, so that no domain has room.
     with started(core, [0.8, 0.8, 0.8], "required") as nodes:
         time.sleep(STAYS_S)
         assert nodes() == [None, None, None]
