@@ -22,8 +22,13 @@ int main(int count, char **words) {
     fflush(stdout);
     if (!strcmp(end, "wait")) sleep(60);
     if (!strcmp(end, "die") && rank == 1) raise(SIGKILL);
-    if (!strcmp(end, "cat") && rank == 0)
-        for (int c; (c = getchar()) != EOF;) putchar(c);
+    if (!strcmp(end, "cat")) {
+        /* MPICH's mpiexec mixes what ranks print at the same time, even within lines: the others' lines come first. */
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) usleep(300000);
+        if (rank == 0)
+            for (int c; (c = getchar()) != EOF;) putchar(c);
+    }
     MPI_Finalize();
     return !strcmp(end, "fail") ? 3 : 0;
 }
