@@ -52,10 +52,14 @@ def table(name: str, figure: Figure) -> str:
     """Return the figure as a page shows it: a table, its source, and its plot."""
     rows = [figure["columns"], ["---"] * len(figure["columns"]), *figure["rows"]]
     lines = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows]
-    source = (
-        f"`{figure['command']}`, {figure['date']}: {figure['machine']}; seed {figure['seed']}, {figure['samples']}."
-    )
-    return "\n".join([*lines, "", source, "", f"![{figure['title']}](plots/{name}.svg)"])
+    sources = figure.get("sources")
+    origins = [f"- {', '.join(each['of'])}: {origin(each)}" for each in sources] if sources else [origin(figure)]
+    return "\n".join([*lines, "", *origins, "", f"![{figure['title']}](plots/{name}.svg)"])
+
+
+def origin(source: Figure) -> str:
+    """Return the command that printed numbers, its date, machine, seed and samples."""
+    return f"`{source['command']}`, {source['date']}: {source['machine']}; seed {source['seed']}, {source['samples']}."
 
 
 def page(text: str, known: dict[str, Figure]) -> str:

@@ -4,7 +4,8 @@
     make bench-ecosystem ARGS="--only dask --only slurm --cloud equal --runs 7"
 
 Eight hosts are in two racks, named in turn as a provider's list names them. A rack's uplink carries 40 Mbit/s, and a host
-60 (`--cloud equal`: no racks, so that nothing can be gained). Each job runs once while `gavotte profile live` counts its
+60. With `--cloud equal` uplinks have no limit, so that nothing can be gained. With `--cloud uneven` each rack has one host of
+15 Mbit/s, which schedulers' trees cannot express. Each job runs once while `gavotte profile live` counts its
 bytes. `place` then predicts it on other hosts. Both ways run in turns.
 
 - Dask, Spark: a cluster of the first four hosts, and one of the four that `place` chose.
@@ -42,12 +43,14 @@ FRAMEWORKS: dict[str, ModuleType] = {
     "kubernetes": kubernetes_job,
 }
 
+CLOUDS = {"racks": "two racks", "equal": "equal links", "uneven": "two racks, each with a slow host"}
+
 
 def main() -> int:
     """Print a row for each job, and what missed its goal."""
     parser = argparse.ArgumentParser(prog="bench-ecosystem", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", choices=FRAMEWORKS, help="only these; may be repeated")
-    parser.add_argument("--cloud", choices=("racks", "equal"), default="racks")
+    parser.add_argument("--cloud", choices=CLOUDS, default="racks")
     parser.add_argument("--runs", type=int, default=5, help="runs of each job in each way")
     parser.add_argument("--seed", type=int, default=0, help="of the order of runs")
     parser.add_argument("--json", action="store_true", help="print every run's seconds, too")
@@ -86,18 +89,18 @@ def main() -> int:
 
 def record(path: Path, rows: list[Row], about: str, asked: argparse.Namespace) -> None:
     """Write the table; rows of jobs that did not run now stay as they were recorded."""
-    known = {row[0]: row for row in json.loads(path.read_text("utf-8"))["rows"]} if path.exists() else {}
-    known |= {row.cells()[0]: row.cells() for row in rows}
+    only = "".join(f" --only {name}" for name in asked.only or ())
     write_figure(
         path,
-        title=f"Whole jobs by themselves and with Gavotte, {'two racks' if asked.cloud == 'racks' else 'equal links'}",
-        command=f'make bench-ecosystem ARGS="--cloud {asked.cloud} --runs {asked.runs}"',
+        title=f"Whole jobs by themselves and with Gavotte, {CLOUDS[asked.cloud]}",
+        command=f'make bench-ecosystem ARGS="--cloud {asked.cloud}{only} --runs {asked.runs}"',
         about=about,
         seed=str(asked.seed),
         samples=f"{asked.runs} runs of each, interleaved, median ± standard deviation",
         columns=COLUMNS,
-        rows=list(known.values()),
+        rows=[row.cells() for row in rows],
         plot={"kind": "bars", "columns": [1, 2], "unit": "s"},
+        keep=True,
     )
 
 

@@ -29,7 +29,9 @@ from gavotte.formats.topology import FORMAT, Topology
 GAVOTTE = Path(sys.executable).with_name("gavotte")
 HOSTS, RACKS, WORKERS = 8, 2, 4
 HOST_MBIT, UPLINK_MBIT = 60, 40
-"""Four hosts of 60 Mbit/s share an uplink of 40: it is oversubscribed six times. Clouds without racks have no uplinks."""
+"""Four hosts of 60 Mbit/s share an uplink of 40: it is oversubscribed six times. Without racks, uplinks have no limit."""
+SLOW_MBIT, SLOW = 15, (2, 5)
+"""Rate of one host in each rack of an uneven cloud, and the numbers of these hosts. Four hosts of one rack always include one."""
 CORES = 2.0
 """Cores that the hosts of a job share. Each host has an equal part of them, whatever the machine has."""
 PERIOD_US = 10_000
@@ -48,14 +50,18 @@ class FailedError(Exception):
 
 
 def topology(kind: str) -> Topology:
-    """Return hosts that are named in turn over the racks, as a provider lists them, or hosts at one switch."""
-    rate = f"{HOST_MBIT}mbit"
-    up = {"up": f"{UPLINK_MBIT}mbit"} if kind == "racks" else {}
+    """Return hosts that are named in turn over the racks, as a provider lists them.
+
+    Args:
+        kind: `racks`, `equal` (uplinks have no limit), or `uneven` (each rack has a slow host).
+    """
+    up = {} if kind == "equal" else {"up": f"{UPLINK_MBIT}mbit"}
+    slow = SLOW if kind == "uneven" else ()
     switches = [{"name": "core"}, *({"name": f"rack{i}", "parent": "core", **up} for i in range(RACKS))]
-    hosts = [
-        {"name": f"h{i}", "switch": f"rack{i % RACKS}", "egress": rate, "ingress": rate, "cpus": 1.0}
-        for i in range(HOSTS)
-    ]
+    hosts: list[dict[str, object]] = []
+    for i in range(HOSTS):
+        rate = f"{SLOW_MBIT if i in slow else HOST_MBIT}mbit"
+        hosts.append({"name": f"h{i}", "switch": f"rack{i % RACKS}", "egress": rate, "ingress": rate, "cpus": 1.0})
     return Topology.model_validate({"format": FORMAT, "switch": switches, "host": hosts})
 
 
@@ -276,7 +282,7 @@ def staged(kind: str, sharing_hosts: int | None) -> Iterator[Stage]:
     """Start a lab and measure it.
 
     Args:
-        kind: `racks` or `equal`.
+        kind: as for `topology`.
         sharing_hosts: number of hosts that together have `CORES`; None = hosts have no limits.
     """
     cloud = topology(kind)
