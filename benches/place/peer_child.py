@@ -6,6 +6,7 @@ Run it as a script, by path. A partitioner that crashes loses only its own furth
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -99,10 +100,11 @@ if __name__ == "__main__":
     asked = json.load(sys.stdin)
     attempt = {"mtkahypar": mtkahypar, "kahip": kahip, "metis": metis, "scotch": scotch}[asked["peer"]]
     for choice in asked["attempts"]:
-        start_s = time.perf_counter()
+        start_s, used_s = time.perf_counter(), sum(os.times()[:4])
         answer = {
             "blocks": attempt(asked | choice),
             "seconds": time.perf_counter() - start_s,
+            "cpu_s": sum(os.times()[:4]) - used_s,
             "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
         sys.stdout.write("\n" + json.dumps(answer) + "\n")

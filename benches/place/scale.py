@@ -1,9 +1,10 @@
 """Large placements by the whole command at several time limits, compared with partitioners whose blocks are laid by rank.
 
 The judge times every answer. Ours is `gavotte place` with files, from its start to its end: a limit of 10 s includes reading
-them. `cpu s` is the processor time of the process, which a busy machine does not change. The annealer gets, for each limit,
-the processor time that ours took in the mean. At the end of each family, the answers at each limit are compared with those at
-the longest. `--priced` adds constraints with prices to compare with the same as hard ones.
+them. `cpu s` is the processor time of the process, which a busy machine does not change; that of a partitioner is one
+attempt's alone, without its start. Tasks that overbook a host in its answer move to others. The annealer gets, for each limit,
+the processor time that ours took in the mean, with as many seeds. At the end of each family, the answers at each limit are
+compared with those at the longest. `--priced` adds constraints with prices to compare with the same as hard ones.
 """
 
 from __future__ import annotations
@@ -17,26 +18,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benches.machine import machine
 from benches.place.families import FAMILIES, partners, scaled
 from benches.place.judge import Judge
-from benches.place.peers import anneal, ask, built_annealer
-from benches.recorded import write_figure
+from benches.place.peers import PRESETS, anneal, answers, built_annealer
+from benches.recorded import command_line, write_figure
 
 from gavotte.formats.app import Constraints, write_app
 from gavotte.formats.network import write_network
 from gavotte.place import Effort, Question, decide
 
 PEERS = {"metis": "METIS", "mtkahypar": "Mt-KaHyPar", "kahip": "KaHIP"}
-PRESETS = {"metis": [""], "kahip": ["FAST", "ECO"], "mtkahypar": ["DEFAULT", "QUALITY", "LARGE_K"]}
 IMBALANCES = (0.001, 0.01)
-"""Each bisection of METIS may add as much. With more, some of the blocks overbook their hosts."""
+"""Each bisection of METIS may add as much. With more, many of the blocks overbook their hosts."""
 
-MOST_KAHIP_HOSTS = 2000
-"""KaHIP and the slower presets of Mt-KaHyPar take minutes for more blocks."""
+ATTEMPTS = 5
+PEER_S = 120.0
+"""Longest that the attempts of one preset may take, twice the longest limit of ours on two processors."""
+
+MOST_GREEDY_HOSTS = 2000
+"""The annealer and the greedy method take minutes for more."""
 
 PRICES_S = (0.001, 0.01, 0.1, 1.0)
 """Prices of each task that shares a host although it should not."""
@@ -44,7 +50,7 @@ PRICES_S = (0.001, 0.01, 0.1, 1.0)
 
 @dataclass(frozen=True)
 class Row:
-    """One answer: its seconds by the judge (None = overbooked or failed), and what it took."""
+    """One answer: its seconds by the judge (None = failed), what it took, and the bound that it proved."""
 
     name: str
     seconds: float | None
@@ -52,6 +58,7 @@ class Row:
     cpu_s: float
     peak_mb: float
     limit_s: float = 0.0
+    bound_s: float = 0.0
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -82,7 +89,7 @@ def main(arguments: Sequence[str]) -> None:
         f"{options.tasks} tasks on {options.hosts} hosts, instance seed {options.seed}, {options.seeds} seeds of ours"
     )
     print(
-        f"{'family':<12} {'method':<22} {'seconds':>9} {'took s':>7} {'cpu s':>7} {'peak MB':>8} {'of best peer':>13}"
+        f"{'family':<12} {'method':<33} {'seconds':>9} {'took s':>7} {'cpu s':>7} {'peak MB':>8} {'of best peer':>13}"
     )
     for family in options.family or FAMILIES:
         rows = _family(family, options, limits)
@@ -98,15 +105,14 @@ def _family(family: str, options: argparse.Namespace, limits: Sequence[float]) -
     judge = Judge(network, app)
     rows: list[Row] = []
     for peer in () if options.no_peers else PEERS:
-        few = options.hosts <= MOST_KAHIP_HOSTS
-        presets = PRESETS[peer] if few else [] if peer == "kahip" else PRESETS[peer][-1:]
-        rows += [_peer(judge, peer, preset) for preset in presets]
+        for preset in PRESETS[peer]:
+            rows += _peer(judge, peer, preset)
     least = min((row.seconds for row in rows if row.seconds is not None), default=None)
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder) / "a.network.json", Path(folder) / "a.app.toml"
         write_network(files[0], network)
         write_app(files[1], app)
-        small = options.hosts <= MOST_KAHIP_HOSTS and not options.no_peers
+        small = options.hosts <= MOST_GREEDY_HOSTS and not options.no_peers
         if small:
             rows.append(_ours(judge, files, "greedy", 0, 10.0))
         annealer = built_annealer(Path(folder)) if small else None
@@ -117,12 +123,15 @@ def _family(family: str, options: argparse.Namespace, limits: Sequence[float]) -
             rows += ours
             if annealer is not None:
                 cpu_s = statistics.fmean(row.cpu_s for row in ours)
-                rows.append(Row("annealer", anneal(annealer, judge, cpu_s, 0), cpu_s, cpu_s, 0.0, limit_s))
+                with ThreadPoolExecutor(os.cpu_count()) as pool:
+                    annealed = pool.map(partial(anneal, annealer, judge, cpu_s), range(options.seeds))
+                rows += [Row("annealer", each, cpu_s, cpu_s, 0.0, limit_s) for each in annealed]
     for row in rows:
         shown = "none" if row.seconds is None else f"{row.seconds:.3f}"
         ratio = f"{row.seconds / least:.3f}" if row.seconds and least else ""
         numbers = f"{shown:>9} {row.took_s:>7.2f} {row.cpu_s:>7.2f} {row.peak_mb:>8.0f} {ratio:>13}"
-        print(f"{family:<12} {row.name:<22} {numbers}", flush=True)
+        gap = f" gap {1 - row.bound_s / row.seconds:.1%}" if row.bound_s and row.seconds else ""
+        print(f"{family:<12} {row.name:<33} {numbers}{gap}", flush=True)
     return rows
 
 
@@ -144,55 +153,60 @@ def _shares(family: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _record(family: str, options: argparse.Namespace, rows: Sequence[Row], about: str) -> None:
-    """Write quality against time: for each limit ours, the annealer, and partitioners that took no more processor time."""
+    """Write quality against time: for each limit ours, and the best of others that took no more processor time."""
     cells = []
     for limit_s in sorted({row.limit_s for row in rows if row.limit_s}):
         ours = [row for row in rows if row.limit_s == limit_s and row.name.startswith("ours")]
         seconds = [row.seconds for row in ours if row.seconds is not None]
         cpu_s = statistics.fmean(row.cpu_s for row in ours)
-        peers = {
-            peer: [row.seconds for row in rows if row.name.startswith(peer) and row.seconds and row.cpu_s <= cpu_s]
-            for peer in PEERS.values()
-        }
-        annealed = [row.seconds for row in rows if row.limit_s == limit_s and row.name == "annealer" and row.seconds]
+        annealed = [row for row in rows if row.limit_s == limit_s and row.name == "annealer"]
+        others = [[row for row in rows if row.name.startswith(peer)] for peer in PEERS.values()]
+        others += [[row for row in rows if row.name == "greedy"], annealed]
+        known = [row.seconds for each in others for row in each if row.seconds and row.cpu_s <= cpu_s]
+        bound_s = max(row.bound_s for row in ours)
         spread = f" ± {statistics.stdev(seconds):.2f}" if len(seconds) > 1 else ""
         cells.append(
             [
                 f"{cpu_s:.1f}",
                 f"{limit_s:g}",
-                f"{statistics.fmean(seconds):.2f}{spread}" if seconds else "",
-                *(f"{min(times):.2f}" if times else "" for times in (*peers.values(), annealed)),
+                f"{statistics.fmean(seconds):.2f}{spread}" if seconds else "none",
+                *(_best(each, cpu_s) for each in others),
+                f"{statistics.fmean(seconds) / min(known):.3f}" if seconds and known else "",
+                f"{max(seconds) / min(seconds) - 1:.1%}" if seconds else "",
+                f"{1 - bound_s / statistics.fmean(seconds):.0%}" if seconds else "",
                 f"{max(row.took_s for row in ours):.1f}",
                 f"{max(row.peak_mb for row in ours):.0f}",
             ]
         )
     size = f"{options.tasks:,} tasks on {options.hosts:,} hosts"
+    columns = ["processor time, s", "limit, s", "ours", *PEERS.values(), "greedy", "annealer", "ours / best other"]
+    columns += ["worst seed above best", "gap to the bound", "wall time, s", "peak memory, MB"]
     write_figure(
-        options.record / f"placement-scale-{family}{'-large' if options.hosts > MOST_KAHIP_HOSTS else ''}.json",
+        options.record / f"placement-scale-{family}{'-large' if options.hosts > MOST_GREEDY_HOSTS else ''}.json",
         title=f"{family}, {size}: seconds of the placement by processor time",
-        command=f'make bench-place ARGS="scale --tasks {options.tasks} --hosts {options.hosts} --family {family} '
-        f'--limits {options.limits} --seeds {options.seeds}"',
+        command=command_line("place", options.record),
         seed=str(options.seed),
         samples=f"{options.seeds} seeds of ours at each limit; ± is their standard deviation",
         about=about,
-        columns=[
-            "processor time, s",
-            "limit, s",
-            "ours",
-            *PEERS.values(),
-            "annealer",
-            "wall time, s",
-            "peak memory, MB",
-        ],
+        columns=columns,
         rows=cells,
         plot={
             "kind": "lines",
-            "columns": [at for at in range(2, 7) if any(row[at] for row in cells)],
+            "columns": [at for at in range(2, 8) if any(row[at][:1].isdigit() for row in cells)],
             "unit": "seconds",
             "scale": "log",
             "across": "log",
         },
     )
+
+
+def _best(rows: Sequence[Row], cpu_s: float) -> str:
+    """Return the least seconds of those that took no more processor time, or why there is none."""
+    if not rows:
+        return "not run"
+    answered = [row for row in rows if row.seconds is not None]
+    times = [row.seconds for row in answered if row.seconds is not None and row.cpu_s <= cpu_s]
+    return f"{min(times):.2f}" if times else "too slow" if answered else "no answer"
 
 
 def _priced(family: str, options: argparse.Namespace, limits: Sequence[float]) -> None:
@@ -213,18 +227,30 @@ def _priced(family: str, options: argparse.Namespace, limits: Sequence[float]) -
             print(f"{price:>8} {limit_s:>8g} {answer.total_s:>9.3f} {answer.placement.penalty_s:>9.3f}", flush=True)
 
 
-def _peer(judge: Judge, peer: str, preset: str) -> Row:
+def _peer(judge: Judge, peer: str, preset: str) -> list[Row]:
     name = f"{PEERS[peer]} {preset}".strip()
-    before = os.times()
-    try:
-        answer = ask(
-            peer, judge, preset=preset, imbalances=IMBALANCES, attempts=len(IMBALANCES), threads=2, exchange=False
+    known = answers(
+        peer,
+        judge,
+        preset=preset,
+        imbalances=IMBALANCES,
+        attempts=ATTEMPTS,
+        threads=2,
+        exchange=False,
+        most_s=PEER_S,
+    )
+    if not known:
+        return [Row(f"{name}, over {PEER_S:g} s", None, PEER_S, PEER_S, 0.0)]
+    return [
+        Row(
+            f"{name}{f', {each.overbooked} moved' * bool(each.overbooked)}",
+            each.seconds,
+            each.took_s,
+            each.cpu_s,
+            each.peak_mb,
         )
-    except (subprocess.TimeoutExpired, ImportError):
-        return Row(name, None, 0.0, 0.0, 0.0)
-    after = os.times()
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return Row(name, answer.seconds, answer.took_s, cpu_s, answer.peak_mb)
+        for each in known
+    ]
 
 
 def _ours(judge: Judge, files: tuple[Path, Path], method: str, seed: int, limit_s: float) -> Row:
@@ -241,7 +267,9 @@ def _ours(judge: Judge, files: tuple[Path, Path], method: str, seed: int, limit_
     took_s = time.perf_counter() - start_s
     if child.returncode:
         print(f"{' '.join(command[1:2])} by {method}: {complaint.strip()}", flush=True)
-    seconds = judge.of(json.loads(target.read_text())["assignment"]) if child.returncode == 0 else None
+    document = json.loads(target.read_text()) if child.returncode == 0 else None
+    seconds = judge.of(document["assignment"]) if document else None
+    bound_s = float(document["bound_s"] or 0.0) if document and method == "auto" else 0.0
     name = method if method != "auto" else f"ours {limit_s:g} s, seed {seed}"
     cpu_s = used.ru_utime + used.ru_stime
-    return Row(name, seconds, took_s, cpu_s, used.ru_maxrss / 1024, limit_s if method == "auto" else 0.0)
+    return Row(name, seconds, took_s, cpu_s, used.ru_maxrss / 1024, limit_s if method == "auto" else 0.0, bound_s)
