@@ -164,12 +164,28 @@ class Constraints(Written):
         }
         return self.model_copy(update=explicit)
 
+    def strict(self) -> Self:
+        """Return the same constraints without prices, so that all must be kept."""
+        firm = {
+            key: [rule.model_copy(update={"price_s": None}) for rule in rules] for key, rules in self._listed.items()
+        }
+        return self.model_copy(update=firm)
+
+    @property
+    def _listed(self) -> dict[str, Sequence[Group | MaxLatency | Spread | Labelled]]:
+        """The constraints that may have a price."""
+        return {
+            "apart": self.groups_apart,
+            "together": self.groups_together,
+            "max_latency": self.max_latency,
+            "spread": self.spread,
+            "labels": self.labels,
+        }
+
     @property
     def priced(self) -> bool:
         """Whether any constraint has a price."""
-        listed: list[Group | MaxLatency | Spread | Labelled] = [*self.groups_apart, *self.groups_together]
-        listed += [*self.max_latency, *self.spread, *self.labels]
-        return any(rule.price_s is not None for rule in listed)
+        return any(rule.price_s is not None for rules in self._listed.values() for rule in rules)
 
 
 def _group(tasks: list[str] | Group) -> Group:

@@ -133,11 +133,15 @@ class Attempt:
         return max(int(self.limit_s * steps_per_s * ease(instance)), 1000)
 
 
+PRICED = 0.3
+"""Share of a search's steps if rules have prices. 200 groups of 2,000 tasks make each step as much slower."""
+
+
 def ease(instance: Instance) -> float:
     """Return a search's steps, as a share of those for tasks with few partners."""
     units, edges = instance.core.unit_counts()
     partners = 2 * edges / max(units, 1)
-    return min(1.0, PARTNERS / max(partners, 1.0))
+    return min(1.0, PARTNERS / max(partners, 1.0)) * (PRICED if instance.priced else 1.0)
 
 
 def default_threads() -> int:

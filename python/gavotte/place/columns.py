@@ -73,6 +73,7 @@ class Instance:
         loads: transfers of running applications: source host, target host, bytes, phase.
         phases: the phases that occur, ascending.
         even: builds the same problem with equal rates on all hosts; its solution groups tasks, as a starting point.
+        strict: builds the same problem in which no rule may be broken, whatever its price. Raises InfeasibleError.
         over: builds the same problem over another network of the same hosts.
         max_price: prices in USD of using each host and of a byte (N, N), and the maximum total; None = no bound.
         priced: whether any rule has a price, so that it may be broken.
@@ -86,6 +87,7 @@ class Instance:
     loads: list[tuple[int, int, int, int]]
     phases: list[int]
     even: Callable[[], _core.Problem]
+    strict: Callable[[], _core.Problem]
     over: Callable[[Network], _core.Problem]
     max_price: tuple[list[float], _Floats, float] | None = None
     priced: bool = False
@@ -133,6 +135,12 @@ def build_instance(
         flat = network.model_copy(update={"hosts": alike, "rate_bps": [], "groups": []})
         return _core.Problem(_core.Network(flat, "hose"), tasks, transfers, room, rules, _columns([]))
 
+    def strict() -> _core.Problem:
+        others = [app.model_copy(update={"constraints": app.constraints.strict()}) for app in apps]
+        kept = build_rules(network, others, task_at, limits=limits, running=running)
+        placed = _tasks(network, others, names, task_at, allowed or {})
+        return _core.Problem(compiled, placed, transfers, room, kept, _columns(rows))
+
     def over(other: Network) -> _core.Problem:
         compiled = _core.Network(without_own(other, running, sharing).cautious(), sharing)
         return core.over(compiled)
@@ -150,6 +158,7 @@ def build_instance(
         transfers=transfers,
         loads=rows,
         even=even,
+        strict=strict,
         over=over,
         phases=sorted({int(phase) for phase in transfers.phase}),
         max_price=rules.max_price,

@@ -24,6 +24,7 @@ from gavotte.place.exact.installed import CPSAT, solver_lacking
 from gavotte.place.exact.solution import PROVEN, Solution
 from gavotte.place.partitions.starts import Partitions
 from gavotte.place.stages import BUILD_S_PER_LITERAL, START_S, Stage, literals, stages
+from gavotte.place.strict import Strict
 
 WARM_STEPS = 160_000
 """Steps of the search before a bound or a proof is tried, where tasks have few partners."""
@@ -138,6 +139,7 @@ def _in_stages(instance: Instance, method: str, attempt: Attempt, best: Solution
         if method == "optimal":
             raise missing
         attempt.unproven, exact = str(missing), False
+    strict = Strict(instance, attempt)
     for stage in stages(instance, attempt, size if exact else 0):
         before_s = seconds(instance, best.hosts)
         if exact:
@@ -153,7 +155,7 @@ def _in_stages(instance: Instance, method: str, attempt: Attempt, best: Solution
         more = search(
             instance,
             attempt,
-            _starts(instance, best, stage, attempt, partitions),
+            [*strict.starts(stage, best.hosts), *_starts(instance, best, stage, attempt, partitions)],
             steps=stage.steps,
             seed=stage.seed,
             limit_s=attempt.left_s,
