@@ -105,7 +105,7 @@ def cluster(stage: Stage, port: int, *, measured: bool) -> Iterator[Slurm]:
     }
     if measured:
         settings["TopologyPlugin"] = "topology/tree"
-        stage.gavotte("export", "cloud.network.json", "--format", "slurm-topology", "-o", folder / "topology.conf")
+        stage.gavotte("export", "cloud.network.json", "--format", "slurm-conf", "-o", folder / "topology.conf")
     nodes = [f"NodeName={n} NodeAddr={address} NodeHostname={n} CPUs=1" for n, address in stage.addresses.items()]
     lines = [*(f"{key}={value}" for key, value in settings.items()), *nodes, "PartitionName=all Nodes=ALL Default=YES"]
     (folder / "slurm.conf").write_text("".join(f"{line}\n" for line in lines))

@@ -95,7 +95,7 @@ SORT = builders.app(
 
 @pytest.mark.parametrize("network", [RACKS, REGIONS, LARGE], ids=["racks", "regions", "large"])
 def test_costs_of_diktyo_are_accepted_and_kept(cluster: Cluster, network: Any) -> None:
-    text = export_network(network, "diktyo-network")
+    text = export_network(network, "diktyo")
     document = yaml.safe_load(text)
     assert cluster.create(document)["spec"] == document["spec"]
     if network is LARGE:
@@ -103,7 +103,7 @@ def test_costs_of_diktyo_are_accepted_and_kept(cluster: Cluster, network: Any) -
 
 
 def test_costs_that_diktyo_does_not_allow_are_refused(cluster: Cluster) -> None:
-    document = yaml.safe_load(export_network(RACKS, "diktyo-network"))
+    document = yaml.safe_load(export_network(RACKS, "diktyo"))
     cost = document["spec"]["weights"][0]["topologyList"][0]["originList"][0]["costList"][0]
     for wrong, message in (
         ({"networkCost": -1}, "should be greater than or equal to 0"),
@@ -218,7 +218,7 @@ def test_the_lines_for_use_and_undo_work_as_printed(cluster: Cluster, tmp_path: 
         "kueue-job": "jobs.batch",
         "volcano": "hypernodes.topology.volcano.sh",
         "volcano-job": "jobs.batch.volcano.sh",
-        "diktyo-network": "networktopologies.networktopology.diktyo.x-k8s.io",
+        "diktyo": "networktopologies.networktopology.diktyo.x-k8s.io",
         "diktyo-appgroup": "appgroups.appgroup.diktyo.x-k8s.io",
     }.items():
         known = JOB_FORMATS[form] if form in jobs else TOPOLOGY_FORMATS[form]

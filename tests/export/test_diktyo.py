@@ -45,7 +45,7 @@ def labelled(*places: tuple[str, str], **fields: Any) -> Any:
 
 def costs(network: Any) -> dict[str, dict[tuple[str, str], int]]:
     """Return the cost by key, origin and destination, in a NetworkTopology that its definition allows."""
-    document = yaml.safe_load(export_network(network, "diktyo-network"))
+    document = yaml.safe_load(export_network(network, "diktyo"))
     assert faults(NETWORK, document) == []
     (weight,) = document["spec"]["weights"]
     assert weight["name"] == "UserDefined"
@@ -81,7 +81,7 @@ def dependencies(app: App, **options: Any) -> dict[tuple[str, str], dict[str, An
 
 def test_racks_are_zones_whose_cost_is_the_latency() -> None:
     assert costs(RACKS) == {ZONE: {("rack-0", "rack-1"): 21, ("rack-1", "rack-0"): 21}}
-    document = yaml.safe_load(export_network(RACKS, "diktyo-network"))
+    document = yaml.safe_load(export_network(RACKS, "diktyo"))
     capacity = document["spec"]["weights"][0]["topologyList"][0]["originList"][0]["costList"][0]["bandwidthCapacity"]
     assert capacity == "1000000000"
 
@@ -102,7 +102,7 @@ def test_labels_are_zones_and_regions() -> None:
         ZONE: {("n1", "n2"): 20, ("n2", "n1"): 30},
     }
     assert export_network(both, "diktyo-zones").splitlines()[2] == f"kubectl label node vm2 {ZONE}=s1 {REGION}=south"
-    assert "bandwidthCapacity" not in export_network(both, "diktyo-network")
+    assert "bandwidthCapacity" not in export_network(both, "diktyo")
 
 
 def test_zones_are_set_and_removed_but_never_replaced() -> None:
@@ -117,12 +117,12 @@ def test_zones_are_set_and_removed_but_never_replaced() -> None:
 def test_names_of_racks_that_no_label_allows_are_replaced() -> None:
     groups = [{"name": "rack:0", "members": ["vm0"]}, {"name": "rack-1", "members": ["vm1"]}]
     odd = builders.network(2, latency_s=1e-4, groups=groups)
-    (warning,) = doubts(odd, "diktyo-network")
+    (warning,) = doubts(odd, "diktyo")
     other = warning.split("`")[3]
     assert warning == f"zone `rack:0` is written as `{other}`: Kubernetes does not allow its name"
     assert f"{ZONE}={other}\n" in export_network(odd, "diktyo-zones")
     assert (other, "rack-1") in costs(odd)[ZONE]
-    assert doubts(labelled(("", "x"), ("", "y")), "diktyo-network") == []
+    assert doubts(labelled(("", "x"), ("", "y")), "diktyo") == []
 
 
 def test_networks_that_diktyo_cannot_express_are_one_line() -> None:
@@ -142,7 +142,7 @@ def test_networks_that_diktyo_cannot_express_are_one_line() -> None:
         (many, "groups: the 11990 costs between 110 zones are more than the 1048576 bytes that Kubernetes keeps; give"),
     ):
         with pytest.raises(GavotteError, match=message):
-            export_network(network, "diktyo-network")
+            export_network(network, "diktyo")
 
 
 def test_tasks_depend_on_earlier_ones_with_the_bytes_of_the_larger_direction() -> None:
@@ -235,7 +235,7 @@ def test_an_inventory_has_the_zones_that_a_measured_network_lacks(tmp_path: Path
     refused = CliRunner().invoke(gavotte, [*words[:-1], "kueue", "--hosts", str(hosts)])
     assert str(refused.exception) == "kueue has no --hosts; leave out --hosts"
     write_network(network, builders.network(2))
-    refused = CliRunner().invoke(gavotte, [*words[:-1], "diktyo-network", "--json"])
+    refused = CliRunner().invoke(gavotte, [*words[:-1], "diktyo", "--json"])
     assert str(refused.exception).startswith(f"{network}: groups: all hosts are in one zone")
     facts = json.loads(CliRunner().invoke(gavotte, [*words, "--json"]).stdout)
     assert facts["warnings"] == []

@@ -216,7 +216,7 @@ def test_jobs_that_cannot_be_expressed_are_one_line(tmp_path: Path) -> None:
         result = CliRunner().invoke(gavotte, ["export", *map(str, words)])
         assert isinstance(result.exception, GavotteError), result.output
         assert message in str(result.exception)
-    with pytest.raises(GavotteError, match="format `kueue-job` is not for a Network; use slurm-topology"):
+    with pytest.raises(GavotteError, match="format `kueue-job` is not for a Network; use slurm-conf"):
         export_network(PODS, "kueue-job")
     with pytest.raises(GavotteError, match="format `csv` is not for a job; use kueue-job, volcano-job"):
         export_job(JobQuestion(placed("a"), PODS), "csv")

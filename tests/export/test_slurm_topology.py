@@ -27,7 +27,7 @@ def test_slurm_reads_the_switches_and_keeps_a_job_within_one(
     session: lab.Session,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "topology.conf").write_text(export_network(builders.network("abc", groups=GROUPS), "slurm-topology"))
+    (tmp_path / "topology.conf").write_text(export_network(builders.network("abc", groups=GROUPS), "slurm-conf"))
     with cluster(session, tmp_path, TopologyPlugin="topology/tree") as environment:
         shown = run(session, ["scontrol", "show", "topology"], environment)
         switches = {

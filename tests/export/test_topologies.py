@@ -42,7 +42,7 @@ def groups(*parents: str | None) -> list[dict[str, Any]]:
 
 
 def test_slurm_gets_switches_before_those_around_them() -> None:
-    assert export_network(PODS, "slurm-topology") == (
+    assert export_network(PODS, "slurm-conf") == (
         "SwitchName=root-hosts Nodes=e\n"
         "SwitchName=pod-hosts Nodes=c,d\n"
         "SwitchName=rack-0 Nodes=a,b LinkSpeed=500\n"
@@ -81,13 +81,13 @@ def test_topograph_gets_as_many_layers_for_each_host() -> None:
 
 
 def test_nodes_get_labels_and_lose_them_again() -> None:
-    text = export_network(PODS, "kubernetes-labels")
+    text = export_network(PODS, "topograph-labels")
     tier = "fabric.topograph.run/tier-"
     assert text.splitlines()[0] == f"kubectl label --overwrite node a {tier}0=rack-0 {tier}1=pod {tier}2=root"
     assert text.splitlines()[2].split(" node c ")[1] == (
         f"{tier}0=pod-hosts {tier}1=pod {tier}2=root accelerator.topograph.run/domain=m1"
     )
-    undo = TOPOLOGY_FORMATS["kubernetes-labels"].undo.format(file="-").removesuffix(" | sh")
+    undo = TOPOLOGY_FORMATS["topograph-labels"].undo.format(file="-").removesuffix(" | sh")
     undone = subprocess.run(["sh", "-c", undo], input=text, capture_output=True, text=True, check=True).stdout
     assert (
         undone.splitlines()[2] == f"kubectl label node c {tier}0- {tier}1- {tier}2- accelerator.topograph.run/domain-"
@@ -102,8 +102,8 @@ def test_kubectl_sets_and_removes_the_labels(older_labels: bool, tmp_path: Path)
     node, script = tmp_path / "node.yaml", tmp_path / "labels.sh"
     for network in (PODS, odd):
         node.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: any}\n")
-        script.write_text(export_network(network, "kubernetes-labels", older_labels=older_labels))
-        undo = TOPOLOGY_FORMATS["kubernetes-labels"].undo.format(file=script).removesuffix(" | sh")
+        script.write_text(export_network(network, "topograph-labels", older_labels=older_labels))
+        undo = TOPOLOGY_FORMATS["topograph-labels"].undo.format(file=script).removesuffix(" | sh")
         undone = subprocess.run(["sh", "-c", undo], capture_output=True, text=True, check=True).stdout
         for line, back in zip(script.read_text().splitlines(), undone.splitlines(), strict=True):
             pairs = line.split(" node ")[1].split()[1:]
@@ -122,7 +122,7 @@ def labelled(node: Path, line: str) -> dict[str, str]:
 
 def test_older_labels_name_three_tiers() -> None:
     older = "network.topology.nvidia.com"
-    text = export_network(PODS, "kubernetes-labels", older_labels=True)
+    text = export_network(PODS, "topograph-labels", older_labels=True)
     assert text.splitlines()[2].split("node c ")[1] == (
         f"{older}/leaf=pod-hosts {older}/spine=pod {older}/core=root {older}/accelerator=m1"
     )
@@ -131,18 +131,18 @@ def test_older_labels_name_three_tiers() -> None:
     four = builders.network("ab", groups=groups(None, "g0", "g1"))
     assert tree_of(four).height == 4
     with pytest.raises(GavotteError, match="4 tiers of switches, and the older labels have 3; leave out --older-label"):
-        export_network(four, "kubernetes-labels", older_labels=True)
+        export_network(four, "topograph-labels", older_labels=True)
 
 
 def test_a_long_name_is_hashed_as_by_topograph() -> None:
     """Topograph's own test has this name and its label (pkg/engines/k8s/labeler_test.go)."""
     name = "S3very-very-long-id-to-check-label-value-limits-of-63-characters"
     network = builders.network("ab", groups=[{"name": name, "members": ["a", "b"]}])
-    assert "fabric.topograph.run/tier-0=xf946c4acef2d5939\n" in export_network(network, "kubernetes-labels")
+    assert "fabric.topograph.run/tier-0=xf946c4acef2d5939\n" in export_network(network, "topograph-labels")
     assert json.loads(export_network(network, "topograph"))["instances"][0]["network_layers"] == [name]
     assert doubts(network, "topograph") == []
-    assert doubts(network, "kubernetes-labels") == [
-        f"switch `{name}` is written as `xf946c4acef2d5939`: kubernetes-labels does not allow its name"
+    assert doubts(network, "topograph-labels") == [
+        f"switch `{name}` is written as `xf946c4acef2d5939`: topograph-labels does not allow its name"
     ]
 
 
@@ -150,13 +150,13 @@ def test_ray_gets_the_rack_and_no_value_that_it_drops() -> None:
     lines = export_network(PODS, "ray").splitlines()
     assert lines[4] == (
         'ssh -n e ray start --address="$RAY_HEAD" --labels=ray.io/gpu-domain=root-hosts,'
-        "fabric.topograph.run/tier-0=root-hosts,fabric.topograph.run/tier-1=root-hosts-tier1,"
+        "gavotte.io/host=e,fabric.topograph.run/tier-0=root-hosts,fabric.topograph.run/tier-1=root-hosts-tier1,"
         "fabric.topograph.run/tier-2=root"
     )
     zero = builders.network("ab", groups=[{"name": "0", "members": ["a", "b"]}])
     values = export_network(zero, "ray").split("--labels=")[1].split("\n")[0].split(",")
-    assert {value.split("=")[1] for value in values} == {f"x{0xAF63AD4C86019CAF:x}"}
-    assert "tier-0=0\n" in export_network(zero, "kubernetes-labels")
+    assert {value.split("=")[1] for value in values} == {f"x{0xAF63AD4C86019CAF:x}", "a"}
+    assert "tier-0=0\n" in export_network(zero, "topograph-labels")
 
 
 def test_kueue_accepts_the_levels_and_refuses_others() -> None:
@@ -199,7 +199,7 @@ def test_volcano_accepts_the_hypernodes_and_refuses_others() -> None:
         assert len(faults(VOLCANO, documents[0])) == 1
 
 
-@pytest.mark.parametrize("form", ["kubernetes-labels", "volcano"])
+@pytest.mark.parametrize("form", ["topograph-labels", "volcano"])
 def test_a_host_that_cannot_be_a_node_is_one_line(form: str) -> None:
     with pytest.raises(GavotteError, match=r"host `Node_1` cannot be a node of Kubernetes.*; measure the nodes by"):
         export_network(builders.network(["Node_1"]), form)
@@ -208,11 +208,11 @@ def test_a_host_that_cannot_be_a_node_is_one_line(form: str) -> None:
 def test_groups_that_are_no_tree_are_one_line() -> None:
     crossing = [{"name": "x", "members": ["a", "b"]}, {"name": "y", "members": ["b", "c"]}]
     with pytest.raises(GavotteError, match="host `b` is in the groups `x` and `y`, and neither is within the other"):
-        export_network(builders.network("abc", groups=crossing), "slurm-topology")
+        export_network(builders.network("abc", groups=crossing), "slurm-conf")
     for depth in (16, 2000):
         deep = builders.network("a", groups=groups(None, *(f"g{number}" for number in range(depth - 1))))
         with pytest.raises(GavotteError, match="has 16 tiers or more; remove groups: schedulers accept 15"):
-            export_network(deep, "slurm-topology")
+            export_network(deep, "slurm-conf")
 
 
 def test_machines_in_a_rack_are_no_switches() -> None:
@@ -223,18 +223,18 @@ def test_machines_in_a_rack_are_no_switches() -> None:
         {"name": "machine-1", "members": ["c", "d"], "parent": "rack-0"},
         {"name": "rack-1", "members": ["e", "f"]},
     ]
-    assert export_network(builders.network(hosts, groups=racks), "slurm-topology").splitlines() == [
+    assert export_network(builders.network(hosts, groups=racks), "slurm-conf").splitlines() == [
         "SwitchName=rack-1 Nodes=e,f",
         "SwitchName=rack-0 Nodes=a,b,c,d",
         "SwitchName=root Switches=rack-0,rack-1",
     ]
     alone = [{"name": "machine-0", "members": ["a", "b"]}, {"name": "machine-1", "members": ["c", "d"]}]
-    assert "SwitchName=machine-0 Nodes=a,b\n" in export_network(builders.network(hosts, groups=alone), "slurm-topology")
+    assert "SwitchName=machine-0 Nodes=a,b\n" in export_network(builders.network(hosts, groups=alone), "slurm-conf")
 
 
 def test_added_switches_have_names_of_their_own() -> None:
     taken = [{"name": "root", "members": ["a"]}, {"name": "root-2-hosts", "members": ["b"]}]
-    assert export_network(builders.network("abc", groups=taken), "slurm-topology").splitlines() == [
+    assert export_network(builders.network("abc", groups=taken), "slurm-conf").splitlines() == [
         "SwitchName=root-2-hosts-2 Nodes=c",
         "SwitchName=root-2-hosts Nodes=b",
         "SwitchName=root Nodes=a",
@@ -285,14 +285,14 @@ def test_every_group_is_a_switch_above_exactly_its_hosts(network: Network) -> No
 
 def test_without_groups_all_hosts_are_at_one_switch() -> None:
     flat = builders.network("ab")
-    assert export_network(flat, "slurm-topology") == "SwitchName=root Nodes=a,b\n"
-    assert doubts(flat, "slurm-topology") == ["the network has no groups, so that all hosts are at one switch"]
-    assert doubts(PODS, "slurm-topology") == []
+    assert export_network(flat, "slurm-conf") == "SwitchName=root Nodes=a,b\n"
+    assert doubts(flat, "slurm-conf") == ["the network has no groups, so that all hosts are at one switch"]
+    assert doubts(PODS, "slurm-conf") == []
 
 
 def test_names_of_switches_have_only_characters_of_the_format() -> None:
     odd = builders.network("ab", groups=[{"name": "rack[0],#1=ü", "members": ["a"]}])
-    for form in ("slurm-topology", "slurm-yaml", "kubernetes-labels", "volcano", "ray"):
+    for form in ("slurm-conf", "slurm-yaml", "topograph-labels", "volcano", "ray"):
         names = TOPOLOGY_FORMATS[form].names
         assert fitting("rack[0],#1=ü", names) in export_network(odd, form)
         assert "#" not in export_network(odd, form)
@@ -326,7 +326,7 @@ def test_options_of_the_other_noun_are_one_line(tmp_path: Path) -> None:
         result = CliRunner().invoke(gavotte, ["export", *map(str, words)])
         assert isinstance(result.exception, GavotteError)
         assert message in str(result.exception)
-    with pytest.raises(GavotteError, match=r"unknown format `pbs`; use .*csv, slurm-topology, slurm-yaml"):
+    with pytest.raises(GavotteError, match=r"unknown format `pbs`; use .*csv, slurm-conf, slurm-yaml"):
         export_network(PODS, "pbs")
-    with pytest.raises(GavotteError, match="format `csv` is not for a Network; use slurm-topology"):
+    with pytest.raises(GavotteError, match="format `csv` is not for a Network; use slurm-conf"):
         export_network(PODS, "csv")

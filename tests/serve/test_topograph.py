@@ -46,7 +46,7 @@ def test_the_graph_is_the_one_that_export_writes(served: Served) -> None:
 
 def test_slurm_gets_its_tree(served: Served) -> None:
     request = {"engine": {"name": "slurm", "params": {"plugin": "topology/tree"}}}
-    assert result(served, request).text == export_network(racks(), "slurm-topology")
+    assert result(served, request).text == export_network(racks(), "slurm-conf")
 
 
 def test_only_the_requested_nodes_are_in_the_answer_by_their_identifiers(served: Served) -> None:

@@ -40,9 +40,9 @@ def export(
     source: Annotated[Path, typer.Argument(help="A *.placement.json, *.network.json or *.app.toml.", metavar="FILE")],
     *,
     form: str = option(
-        "Format to write. Those up to csv are for a Placement, those up to ray for a Network. kueue-job, "
-        "volcano-job and kubernetes-podgroup are for a Placement or an App, diktyo-appgroup for an App. openmpi is a "
-        "rankfile, and openmpi-seq is for more ranks than cores.",
+        "Format to write. Those up to csv are for a Placement, those up to diktyo-zones for a Network; ray and "
+        "hadoop-rack are for both. kueue-job, volcano-job and kubernetes-podgroup are for a Placement or an App, "
+        "diktyo-appgroup for an App. openmpi is a rankfile, and openmpi-seq is for more ranks than cores.",
         None,
         "--format",
         default=REQUIRED,
@@ -60,14 +60,16 @@ def export(
     output: Annotated[Path | None, to_write("Write to this file instead of stdout.", "FILE")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a Placement as a launcher's host file, or a Network as a scheduler's topology.
+    """Write a Placement for a launcher or framework, or a Network as a scheduler's topology.
 
     Rank i is the i-th task of the Apps. Switches are the groups of the Network.
     The last four formats write what a job asks of Kueue, Volcano, Kubernetes' own scheduler or Diktyo.
     """
-    from gavotte.export import FORMATS, JOB_FORMATS, TOPOLOGY_FORMATS, check_format
+    from gavotte.export import FORMATS, JOB_FORMATS, TOPOLOGY_FORMATS, check_format, current_name
+    from gavotte.formats.files.kinds import kind_at
     from gavotte.formats.files.reading import write_text
 
+    form = current_name(form)
     given = {
         "--app": app,
         "--network": network,
@@ -75,7 +77,8 @@ def export(
         "--together": scheduler.together,
         "--seconds": scheduler.seconds,
     }
-    if form in TOPOLOGY_FORMATS:
+    # The kind of the file decides about a format that both nouns have.
+    if form in TOPOLOGY_FORMATS and not (form in FORMATS and kind_at(source) == "placement"):
         for name in ("--app", "--network"):
             if given[name] is not None:
                 raise GavotteError(f"{name} is for a Placement, and {form} writes a Network", hint=f"leave out {name}")
@@ -146,8 +149,11 @@ def _ranks(
     if network is not None:
         warnings = crowded(chosen, form, {host.name: host.cpus for host in read_network(network).hosts})
     count = len(chosen.assignment)
-    usage = FORMATS[form].usage.format(file=output or "FILE", count=count)
-    return text, {"ranks": count, "usage": usage, "warnings": warnings}
+    known, file = FORMATS[form], output or "FILE"
+    steps = {"usage": known.usage.format(file=file, count=count)}
+    if known.undo:
+        steps["undo"] = known.undo.format(file=file)
+    return text, {"ranks": count} | steps | {"warnings": warnings}
 
 
 def _topology(

@@ -144,7 +144,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "export",
         "export.export",
-        "Write a Placement as a launcher's host file, or a Network as a scheduler's topology.",
+        "Write a Placement for a launcher or framework, or a Network as a scheduler's topology.",
         "sort.placement.json --format openmpi -o ranks",
     ),
     Verb(

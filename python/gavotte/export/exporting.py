@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
-from gavotte.export import diktyo, hadoop, jobs, labels, manifests, mpi, slurm, tables
+from gavotte.export import diktyo, hadoop, jobs, labels, manifests, mpi, placed, slurm, tables
 from gavotte.export.tree import fitting, tree_of
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
@@ -24,10 +24,12 @@ class Format:
     Attributes:
         write: function that converts a Placement to the file's text.
         usage: how to hand the file to the launcher, with `{file}` for its name and `{count}` for the number of tasks.
+        undo: how to undo that; empty = nothing stays.
     """
 
     write: Callable[[Placement], str]
     usage: str
+    undo: str = ""
 
 
 FORMATS: dict[str, Format] = {
@@ -45,17 +47,37 @@ FORMATS: dict[str, Format] = {
     "slurm": Format(
         mpi.one_line_a_rank, "SLURM_HOSTFILE={file} srun --distribution=arbitrary --ntasks={count} PROGRAM"
     ),
+    "kubernetes": Format(
+        placed.pods,
+        "sed 's|image: IMAGE|image: NAME|' {file} | kubectl apply -f -, with cores, commands and volumes added: "
+        "the Placement has hosts alone",
+        "kubectl delete -f {file}",
+    ),
+    "ray": Format(
+        placed.ray_bundles,
+        "placement_group(**json.load(open('{file}'))), where bundle i is for task i and has one CPU, on nodes with the "
+        "labels of a Network's --format ray",
+    ),
+    "dask": Format(
+        placed.dask_workers,
+        "client.submit(..., workers=json.load(open('{file}'))[TASK]), with workers started by dask worker --name HOST; "
+        "a Dask graph's keys are not the App's tasks, so that you choose TASK",
+    ),
+    "torchrun": Format(
+        placed.torchrun,
+        "PROGRAM='train.py' sh {file}, where torchrun's own options may precede the program; a host that is several "
+        "nodes counts LOCAL_RANK from 0 in each of them",
+    ),
+    "hadoop-rack": Format(
+        hadoop.used_script,
+        "chmod +x {file}; give its path to net.topology.script.file.name in core-site.xml; Hadoop knows racks and no "
+        "tasks, so that which task is on which host is lost",
+        "remove net.topology.script.file.name",
+    ),
     "json": Format(tables.as_json, "a list of ranks, each with its task and host"),
     "csv": Format(tables.as_csv, "a table of rank, task and host"),
 }
 """Formats of a Placement by name."""
-
-OTHER_WAYS = {
-    "kubernetes": "use `gavotte serve --placement`, whose scores its scheduler follows",
-    "dask": "give each task's key its worker by `set_restrictions`, from json or csv",
-    "torchrun": "use `gavotte launch`, or `gavotte ranks` for the rank of each node",
-}
-"""Launchers that read no file with a Placement, and how they follow one."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +104,7 @@ class TopologyFormat:
 _SLURM_UNDO = "remove the file and TopologyPlugin, and restart Slurm's daemons"
 
 TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
-    "slurm-topology": TopologyFormat(
+    "slurm-conf": TopologyFormat(
         slurm.topology_conf,
         slurm.SWITCH_NAME,
         "copy {file} to topology.conf next to slurm.conf, set TopologyPlugin=topology/tree there and restart "
@@ -102,7 +124,7 @@ TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
         "remove {file}",
         labelled=True,
     ),
-    "kubernetes-labels": TopologyFormat(
+    "topograph-labels": TopologyFormat(
         labels.kubectl,
         labels.LABEL_VALUE,
         "sh {file}",
@@ -112,14 +134,14 @@ TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
     "kueue": TopologyFormat(
         manifests.kueue,
         re.compile(".*"),
-        "kubectl apply -f {file}, with the nodes labelled by --format kubernetes-labels",
+        "kubectl apply -f {file}, with the nodes labelled by --format topograph-labels",
         "kubectl delete -f {file}",
         labelled=True,
     ),
     "volcano": TopologyFormat(
         manifests.volcano, manifests.OBJECT_NAME, "kubectl apply -f {file}", "kubectl delete -f {file}"
     ),
-    "diktyo-network": TopologyFormat(
+    "diktyo": TopologyFormat(
         diktyo.network_topology,
         labels.LABEL_VALUE,
         "kubectl apply --server-side -f {file}, with networkTopologyName: gavotte and weightsName: UserDefined for "
@@ -145,6 +167,13 @@ TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
     ),
 }
 """Formats of a Network by name."""
+
+ALIASES = {
+    "slurm-topology": "slurm-conf",
+    "kubernetes-labels": "topograph-labels",
+    "diktyo-network": "diktyo",
+}
+"""Earlier names of formats, which stay valid."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +247,7 @@ JOB_FORMATS: dict[str, JobFormat] = {
     "kubernetes-podgroup": JobFormat(
         _tiered(jobs.pod_group),
         "kubectl apply -f {file}; give the pods schedulingGroup: {{podGroupName: {name}}}, with the nodes labelled by "
-        "--format kubernetes-labels, in Kubernetes 1.37 with GenericWorkload and TopologyAwareWorkloadScheduling",
+        "--format topograph-labels, in Kubernetes 1.37 with GenericWorkload and TopologyAwareWorkloadScheduling",
         "kubectl delete -f {file}",
         labelled=True,
     ),
@@ -232,8 +261,13 @@ JOB_FORMATS: dict[str, JobFormat] = {
 }
 """Formats of a job by name."""
 
-ALL_FORMATS = (*FORMATS, *TOPOLOGY_FORMATS, *JOB_FORMATS)
-"""Names of all formats: those of a Placement, of a Network, and of a job."""
+ALL_FORMATS = tuple(dict.fromkeys((*FORMATS, *TOPOLOGY_FORMATS, *JOB_FORMATS)))
+"""Names of all formats: those of a Placement, of a Network, and of a job. A Placement and a Network share some."""
+
+
+def current_name(form: str) -> str:
+    """Return the present name of a format."""
+    return ALIASES.get(form, form)
 
 
 def export(placement: Placement, form: str, *, app: str | None = None) -> str:
@@ -270,6 +304,7 @@ def export_network(network: Network, form: str, *, older_labels: bool = False) -
         GavotteError: when the format is unknown, the groups form no tree, or the scheduler does not accept the hosts'
             names or as many tiers of switches.
     """
+    form = current_name(form)
     check_format(form, TOPOLOGY_FORMATS, "a Network")
     if older_labels and not TOPOLOGY_FORMATS[form].labelled:
         raise GavotteError(f"{form} has no labels", hint="leave out --older-labels")
@@ -321,6 +356,7 @@ def doubts(network: Network, form: str) -> list[str]:
     Raises:
         GavotteError: when the format is unknown, or the groups form no tree.
     """
+    form = current_name(form)
     check_format(form, TOPOLOGY_FORMATS, "a Network")
     if TOPOLOGY_FORMATS[form].zoned:
         return diktyo.doubts_of_zones(network)
@@ -348,8 +384,6 @@ def check_format(form: str, known: Collection[str], noun: str) -> None:
     """
     if form in known:
         return
-    if form in OTHER_WAYS:
-        raise GavotteError(f"{form} reads no file of {noun}", hint=OTHER_WAYS[form])
     if form in ALL_FORMATS:
         raise GavotteError(f"format `{form}` is not for {noun}", hint=f"use {', '.join(known)}")
     raise GavotteError(f"unknown format `{form}`", hint=f"use {', '.join(ALL_FORMATS)}")

@@ -20,6 +20,9 @@ RAY_VALUE = re.compile(rf"(?!0$){LABEL_VALUE.pattern}")
 Ray drops resources of value 0. Its version 2.60 keeps such labels; others were not tried.
 """
 
+RAY_HOST = "gavotte.io/host"
+"""Label of a node of Ray with the host's name in the Network."""
+
 NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 """Name of a node in Kubernetes."""
 
@@ -95,13 +98,15 @@ def kubectl(network: Network, keys: Keys) -> str:
 def ray_start(network: Network, keys: Keys) -> str:
     """Return a command that starts Ray on each host with its labels; `ray.io/gpu-domain` is its nearest switch.
 
+    `gavotte.io/host` is the host itself, by which the bundles of a Placement know their nodes.
+
     Raises:
         GavotteError: when the groups form no tree.
     """
     lines = []
     for host, labels in labels_of(network, keys, RAY_VALUE).items():
-        rack = labels[keys.of_tiers(1)[0]]
-        listed = ",".join(f"{key}={value}" for key, value in ({"ray.io/gpu-domain": rack} | labels).items())
+        own = {"ray.io/gpu-domain": labels[keys.of_tiers(1)[0]], RAY_HOST: fitting(host, RAY_VALUE)}
+        listed = ",".join(f"{key}={value}" for key, value in (own | labels).items())
         lines.append(f'ssh -n {host} ray start --address="$RAY_HEAD" --labels={listed}')
     return "".join(f"{line}\n" for line in lines)
 
@@ -135,11 +140,20 @@ def check_nodes(network: Network) -> None:
         GavotteError: naming the first such host.
     """
     for host in network.names:
-        if not NODE_NAME.fullmatch(host):
-            raise GavotteError(
-                f"host `{host}` cannot be a node of Kubernetes, whose names have lower-case letters, digits, - and .",
-                hint="measure the nodes by the names that `kubectl get nodes` shows",
-            )
+        check_node(host)
+
+
+def check_node(host: str) -> None:
+    """Refuse the name of a host that no node of Kubernetes can have.
+
+    Raises:
+        GavotteError: naming the host.
+    """
+    if not NODE_NAME.fullmatch(host):
+        raise GavotteError(
+            f"host `{host}` cannot be a node of Kubernetes, whose names have lower-case letters, digits, - and .",
+            hint="measure the nodes by the names that `kubectl get nodes` shows",
+        )
 
 
 def _domains(network: Network) -> dict[str, str]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from gavotte.errors import FormatError
+from gavotte.export.placed import APP, TASK
 from gavotte.extras import needs
 from gavotte.formats.app import App
 from gavotte.formats.files.reading import Emitted, validate
@@ -25,10 +26,6 @@ with needs("serve"):
 
 MOST_SCORE = 10
 """The extender protocol's highest score (`MaxExtenderPriority`)."""
-
-TASK = "gavotte.io/task"
-APP = "gavotte.io/app"
-"""Labels of a pod with its task and, if there are several, its application."""
 
 INDICES = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
 """Labels with which an Indexed Job and a StatefulSet number their pods: pod i is task i of the application.

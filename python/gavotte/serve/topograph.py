@@ -26,7 +26,7 @@ with needs("serve"):
 
 PROVIDER = "gavotte"
 
-ENGINES = {"graph": "topograph", "slurm": "slurm-topology"}
+ENGINES = {"graph": "topograph", "slurm": "slurm-conf"}
 """Topograph's engines that make a text, and our formats. Its other engines change objects of a cluster."""
 
 TREE = "topology/tree"
