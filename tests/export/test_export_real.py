@@ -35,7 +35,7 @@ def ranks(session: lab.Session, command: list[str], variable: str, **options: An
     """Run a launcher; each rank prints its number and host: the host's name and its address must agree."""
     program = ["sh", "-c", f'echo "${variable} $(hostname) $(hostname -I)"']
     ran: subprocess.CompletedProcess[str] = session.run(
-        "a", [*command, *program], capture_output=True, text=True, timeout=90, **options
+        session.status().hosts[0].name, [*command, *program], capture_output=True, text=True, timeout=90, **options
     )
     message = [line.split() for line in ran.stdout.splitlines() if line.strip()]
     assert ran.returncode == 0, ran.stderr
@@ -77,11 +77,12 @@ SLURM = ("/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged")
 
 
 def slurm_conf(session: lab.Session, folder: Path, **more: str) -> str:
-    """Return the settings of a cluster with its controller on `a` that touches nothing outside `folder`."""
+    """Return the settings of a cluster with its controller on the first host, touching nothing outside `folder`."""
     addresses = {host.name: host.address for host in session.status().hosts}
+    first = next(iter(addresses))
     settings = {
         "ClusterName": "lab",
-        "SlurmctldHost": f"a({addresses['a']})",
+        "SlurmctldHost": f"{first}({addresses[first]})",
         "SlurmUser": "root",
         "SlurmdUser": "root",
         "AuthType": "auth/munge",
@@ -128,8 +129,12 @@ def cluster(session: lab.Session, tmp_path: Path, **more: str) -> Iterator[dict[
     files = {"key-file": key, **{f"{kind}-file": tmp_path / f"munge.{kind}" for kind in ("pid", "log", "seed")}}
     options = [f"--{name}={path}" for name, path in {**files, "socket": tmp_path / "munge.sock"}.items()]
     environment = {**os.environ, **session.environment(), "SLURM_CONF": str(config)}
-    lines = [("a", [munged, "--foreground", "--force", *options]), ("a", [controller, "-D", "-f", str(config)])]
-    lines += [(host, [node, "-D", "-N", host, "-f", str(config)]) for host in "abc"]
+    hosts = [host.name for host in session.status().hosts]
+    lines = [
+        (hosts[0], [munged, "--foreground", "--force", *options]),
+        (hosts[0], [controller, "-D", "-f", str(config)]),
+    ]
+    lines += [(host, [node, "-D", "-N", host, "-f", str(config)]) for host in hosts]
     with ExitStack() as stack, (tmp_path / "log").open("wb") as log:
         for host, line in lines:
             process = session.exec(host, line, stdout=log, stderr=log, env=environment)
@@ -137,7 +142,7 @@ def cluster(session: lab.Session, tmp_path: Path, **more: str) -> Iterator[dict[
             stack.callback(process.terminate)
             if line[0] == munged:
                 until(lambda: (tmp_path / "munge.sock").exists())
-        until(lambda: idle(session, environment) == 3)
+        until(lambda: idle(session, environment) == len(hosts))
         yield environment
 
 
@@ -145,7 +150,7 @@ def idle(session: lab.Session, environment: dict[str, str]) -> int:
     """Return the number of nodes that accept jobs."""
     command = ["sinfo", "--noheader", "--Node", "--format=%t"]
     done: subprocess.CompletedProcess[str] = session.run(
-        "a", command, capture_output=True, text=True, timeout=30, env=environment
+        session.status().hosts[0].name, command, capture_output=True, text=True, timeout=30, env=environment
     )
     return done.stdout.count("idle\n")
 

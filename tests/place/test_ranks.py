@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tests.place.clouds import cloud
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App, write_app
 from gavotte.formats.network import Network
-from gavotte.place import Question, keep_hosts, order_ranks, read_pattern
+from gavotte.place import Question, RankOrder, keep_hosts, order_ranks, read_pattern
 
 KB = 1000
 
@@ -56,7 +57,18 @@ def test_a_ring_crosses_slow_uplinks_once() -> None:
     )
     assert crossings == 2
     assert order.saving == pytest.approx(2 / 3)
-    assert not order.sorted_by_name
+    assert order.undone_by == ["c10d", "slurm"]
+
+
+def test_the_launchers_that_would_undo_an_order_are_named() -> None:
+    known: Any = {"completion_s": 1.0, "bound_s": 1.0, "given_s": 1.0, "warnings": [], "interrupted": False}
+    for hosts, launchers in (
+        (["n9", "n9", "n10"], ["c10d"]),
+        (["n10", "n9"], ["slurm"]),
+        (["n10", "n9", "n8"], ["c10d", "slurm"]),
+        (["n1", "n2", "n2"], []),
+    ):
+        assert RankOrder(hosts=hosts, **known).undone_by == launchers
 
 
 def test_equal_hosts_keep_the_given_order() -> None:

@@ -17,10 +17,13 @@ from gavotte.cli.signals import leave
 from gavotte.cli.traces import job_of, replayed_text
 from gavotte.cli.writing import to_write
 
-SORTED = (
-    "torchrun's c10d rendezvous and Slurm sort hosts by name, which would undo this order: use --rdzv-backend static "
-    "with --node-rank, or SLURM_HOSTFILE with --distribution arbitrary"
-)
+SORTED = {
+    "c10d": "torchrun's c10d rendezvous sorts hosts by name as text, which would undo this order: use "
+    "--rdzv-backend static with --node-rank",
+    "slurm": "Slurm sorts hosts by name and number, which would undo this order: use SLURM_HOSTFILE with "
+    "--distribution arbitrary",
+}
+"""Warning about each launcher that sorts hosts by name."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def ranks(
     with searching(searched.time_limit) as watch:
         order = order_ranks(net, app, effort_of(searched, watch), per_host=asked.per_host, job=job)
     replayed = order.replayed
-    warnings = order.warnings if order.sorted_by_name else [*order.warnings, SORTED]
+    warnings = [*order.warnings, *(SORTED[name] for name in order.undone_by)]
     warn(warnings)
     lines = "".join(f"{host}\n" for host in order.hosts)
     if output is not None:

@@ -12,6 +12,7 @@ from gavotte.formats.network import Network
 from gavotte.place.deciding import AUTO, decide
 from gavotte.place.effort import LEAST_LIMIT_S, Effort
 from gavotte.place.limits import PlacementLimits
+from gavotte.place.name_order import NAME_ORDERS
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
 from gavotte.place.replaying import BYTES_SHARE, LEAST_SAVING, Job, OrderSearch, Replayed, check_ranks, choose_order
@@ -54,10 +55,10 @@ class RankOrder(Compared):
     replayed: Replayed | None = None
 
     @property
-    def sorted_by_name(self) -> bool:
-        """Whether a launcher that sorts hosts by name leaves the order as it is."""
+    def undone_by(self) -> list[str]:
+        """Launchers that sort hosts by name, `slurm` and `c10d`, and so change the order."""
         seen = list(dict.fromkeys(self.hosts))
-        return seen == sorted(seen)
+        return [name for name, order in NAME_ORDERS.items() if order(seen) != seen]
 
 
 @dataclass(frozen=True, kw_only=True)
