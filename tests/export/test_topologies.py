@@ -6,12 +6,13 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from tests import builders
 from tests.export.schemas import faults
 from typer.testing import CliRunner
@@ -51,12 +52,68 @@ def test_slurm_gets_switches_before_those_around_them() -> None:
     )
 
 
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Switch(_Strict):
+    switch: Annotated[str, Field(min_length=1, max_length=64)]
+    children: str | None = None
+    nodes: str | None = None
+
+
+class _Tree(_Strict):
+    switches: Annotated[list[_Switch], Field(min_length=1)]
+
+
+class _Block(_Strict):
+    block: Annotated[str, Field(min_length=1)]
+    nodes: Annotated[str, Field(min_length=1)]
+
+
+class _Blocks(_Strict):
+    block_sizes: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    blocks: Annotated[list[_Block], Field(min_length=1)]
+
+
+class SlurmTopology(_Strict):
+    """A topology of Slurm's `topology.yaml`.
+
+    Sources: `doc/man/man5/topology.yaml.5` of SchedMD/slurm (25.05, commit 0b755e6c3053), and the checks of
+    `src/plugins/topology/block/block_record.c` (commit 01cec7faa194).
+    """
+
+    topology: Annotated[str, Field(min_length=1)]
+    cluster_default: bool = False
+    tree: _Tree | None = None
+    block: _Blocks | None = None
+    flat: bool | None = None
+
+    @model_validator(mode="after")
+    def _as_slurm_checks(self) -> SlurmTopology:
+        assert [self.tree, self.block, self.flat].count(None) == 2, "exactly one type"
+        if self.tree is not None:
+            names = [switch.switch for switch in self.tree.switches]
+            assert len(set(names)) == len(names), "unique names"
+            assert all((switch.children is None) != (switch.nodes is None) for switch in self.tree.switches)
+        if self.block is not None:
+            names = [block.block for block in self.block.blocks]
+            assert len(set(names)) == len(names), "unique names"
+            sizes = self.block.block_sizes
+            assert all(len(block.nodes.split(",")) >= sizes[0] for block in self.block.blocks), "a block is too small"
+            levels = [size / sizes[0] for size in sizes]
+            assert levels == sorted(set(levels)), "sizes must grow"
+            assert all(level.is_integer() and int(level).bit_count() == 1 and level <= 1 << 15 for level in levels)
+        return self
+
+
 def test_slurms_yaml_has_the_fields_of_its_manual() -> None:
-    (topology,) = yaml.safe_load(export_network(PODS, "slurm-yaml"))
-    assert list(topology) == ["topology", "cluster_default", "tree"], "the name must be the first attribute"
-    assert topology["topology"] == "gavotte"
-    assert topology["cluster_default"] is True
-    assert topology["tree"] == {
+    documents = yaml.safe_load(export_network(PODS, "slurm-yaml"))
+    tree, blocks = [SlurmTopology.model_validate(document) for document in documents]
+    assert [next(iter(document)) for document in documents] == ["topology"] * 2, "the name must be the first attribute"
+    assert (tree.topology, tree.cluster_default) == ("gavotte", True)
+    assert (blocks.topology, blocks.cluster_default) == ("gavotte-blocks", False)
+    assert documents[0]["tree"] == {
         "switches": [
             {"switch": "root", "children": "pod,root-hosts"},
             {"switch": "pod", "children": "rack-0,pod-hosts"},
@@ -65,6 +122,51 @@ def test_slurms_yaml_has_the_fields_of_its_manual() -> None:
             {"switch": "root-hosts", "nodes": "e"},
         ]
     }
+    assert documents[1]["block"] == {
+        "block_sizes": [1],
+        "blocks": [
+            {"block": "rack-0", "nodes": "a,b"},
+            {"block": "pod-hosts", "nodes": "c,d"},
+            {"block": "root-hosts", "nodes": "e"},
+        ],
+    }
+    damaged = [
+        documents[0] | {"flat": True},
+        documents[1] | {"block": documents[1]["block"] | {"block_sizes": [2]}},
+        documents[1] | {"block": documents[1]["block"] | {"block_sizes": [1, 3]}},
+        documents[1] | {"block": documents[1]["block"] | {"sizes": [1]}},
+    ]
+    for document in damaged:
+        with pytest.raises(ValidationError):
+            SlurmTopology.model_validate(document)
+
+
+def even(pods: int, racks: int, hosts: int) -> Network:
+    """Return a Network of equal pods with equal racks of equally many hosts."""
+    names = [f"n{number}" for number in range(pods * racks * hosts)]
+    listed: list[dict[str, Any]] = []
+    for pod in range(pods):
+        own = names[pod * racks * hosts : (pod + 1) * racks * hosts]
+        listed.append({"name": f"pod-{pod}", "members": own})
+        for rack in range(racks):
+            members = own[rack * hosts : (rack + 1) * hosts]
+            listed.append({"name": f"rack-{pod}-{rack}", "members": members, "parent": f"pod-{pod}"})
+    return builders.network(names, groups=listed)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [((2, 2, 3), [3, 6]), ((2, 4, 2), [2, 8]), ((2, 3, 2), [2]), ((1, 4, 2), [2]), ((3, 2, 1), [1, 2])],
+)
+def test_blocks_are_combined_where_a_tier_has_a_power_of_two_of_them(
+    shape: tuple[int, int, int], sizes: list[int]
+) -> None:
+    *blocks, last = export_network(even(*shape), "slurm-blocks").splitlines()
+    assert last == f"BlockSizes={','.join(map(str, sizes))}"
+    assert blocks[0] == f"BlockName=rack-0-0 Nodes={','.join(f'n{number}' for number in range(shape[2]))}"
+    assert len(blocks) == shape[0] * shape[1]
+    document = yaml.safe_load(export_network(even(*shape), "slurm-yaml"))[1]
+    assert document["block"]["block_sizes"] == sizes
 
 
 def test_topograph_gets_as_many_layers_for_each_host() -> None:
@@ -263,6 +365,22 @@ def networks(draw: st.DrawFn) -> Network:
 
 
 @given(networks())
+def test_slurm_accepts_the_trees_and_blocks_of_all_networks(network: Network) -> None:
+    tree, blocks = map(SlurmTopology.model_validate, yaml.safe_load(export_network(network, "slurm-yaml")))
+    assert tree.tree is not None
+    assert blocks.block is not None
+    leaves = {switch.switch: switch.nodes for switch in tree.tree.switches if switch.nodes is not None}
+    assert {block.block: block.nodes for block in blocks.block.blocks} == leaves
+    # Blocks that Slurm combines are all the blocks below one switch.
+    above = tiers(tree_of(network))
+    ways = [above[block.nodes.split(",")[0]] for block in blocks.block.blocks]
+    for size in blocks.block.block_sizes[1:]:
+        count = size // blocks.block.block_sizes[0]
+        pairs = [tuple(ways[start : start + count]) for start in range(0, len(ways), count)]
+        assert any(all(len({way[tier] for way in pair}) == 1 for pair in pairs) for tier in range(len(ways[0])))
+
+
+@given(networks())
 def test_every_group_is_a_switch_above_exactly_its_hosts(network: Network) -> None:
     root = tree_of(network)
     under: dict[str, set[str]] = {}
@@ -326,7 +444,7 @@ def test_options_of_the_other_noun_are_one_line(tmp_path: Path) -> None:
         result = CliRunner().invoke(gavotte, ["export", *map(str, words)])
         assert isinstance(result.exception, GavotteError)
         assert message in str(result.exception)
-    with pytest.raises(GavotteError, match=r"unknown format `pbs`; use .*csv, slurm-conf, slurm-yaml"):
+    with pytest.raises(GavotteError, match=r"unknown format `pbs`; use .*csv, slurm-conf, slurm-blocks, slurm-yaml"):
         export_network(PODS, "pbs")
     with pytest.raises(GavotteError, match="format `csv` is not for a Network; use slurm-conf"):
         export_network(PODS, "csv")

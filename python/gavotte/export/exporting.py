@@ -111,10 +111,18 @@ TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
         "Slurm's daemons",
         _SLURM_UNDO,
     ),
+    "slurm-blocks": TopologyFormat(
+        slurm.blocks_conf,
+        slurm.SWITCH_NAME,
+        "copy {file} to topology.conf next to slurm.conf, set TopologyPlugin=topology/block there (Slurm 23.11 and "
+        "later) and restart Slurm's daemons",
+        _SLURM_UNDO,
+    ),
     "slurm-yaml": TopologyFormat(
         slurm.topology_yaml,
         slurm.SWITCH_NAME,
-        "copy {file} to topology.yaml next to slurm.conf (Slurm 25.05 and later) and restart Slurm's daemons",
+        "copy {file} to topology.yaml next to slurm.conf (Slurm 25.05 and later) and restart Slurm's daemons; a "
+        "partition with Topology=gavotte-blocks uses blocks instead of the tree",
         _SLURM_UNDO,
     ),
     "topograph": TopologyFormat(

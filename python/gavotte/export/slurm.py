@@ -1,16 +1,18 @@
-"""Write the switches of a Network for Slurm's plugin topology/tree.
+"""Write the switches of a Network for Slurm's plugins topology/tree and topology/block.
 
-`topology.conf` was checked by a slurmctld of version 22.05 (`tests/export/test_slurm_topology.py`). `topology.yaml` is
-written by the manual of Slurm 26.11 and was not run: only Slurm 25.05 and later read it.
+`topology.conf` of the tree was checked by a slurmctld of version 22.05 (`tests/export/test_slurm_topology.py`). The
+rest follows the manual and was not run: only Slurm 25.05 and later read `topology.yaml`, and 23.11 and later have
+blocks.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 from gavotte.export.labels import Keys
-from gavotte.export.tree import Switch, fitting, tree_of
+from gavotte.export.tree import Switch, fitting, tiers, tree_of
 from gavotte.formats.network import Network
 
 SWITCH_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
@@ -18,6 +20,9 @@ SWITCH_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
 
 _MOST_SPEED = (1 << 32) - 1
 """Largest LinkSpeed that Slurm reads."""
+
+_MOST_BLOCKS = 1 << 15
+"""Most blocks that Slurm combines."""
 
 
 def topology_conf(network: Network, _: Keys) -> str:
@@ -39,8 +44,22 @@ def topology_conf(network: Network, _: Keys) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def blocks_conf(network: Network, _: Keys) -> str:
+    """Return `topology.conf` of the plugin topology/block, whose blocks are the nearest switches of hosts.
+
+    Raises:
+        GavotteError: when the groups form no tree.
+    """
+    blocks = _blocks(network)
+    lines = [f"BlockName={name} Nodes={','.join(hosts)}" for name, hosts in blocks.items()]
+    lines.append(f"BlockSizes={','.join(map(str, _block_sizes(network, blocks)))}")
+    return "".join(f"{line}\n" for line in lines)
+
+
 def topology_yaml(network: Network, _: Keys) -> str:
-    """Return `topology.yaml` with one topology, `gavotte`, for all partitions that name no other one.
+    """Return `topology.yaml` with a tree, `gavotte`, and with blocks, `gavotte-blocks`, for partitions that name them.
+
+    The tree is for all partitions that name no topology.
 
     Raises:
         GavotteError: when the groups form no tree.
@@ -50,7 +69,38 @@ def topology_yaml(network: Network, _: Keys) -> str:
         below = ("children", map(_name, switch.children)) if switch.children else ("nodes", switch.hosts)
         lines.append(f"      - switch: {json.dumps(_name(switch))}")
         lines.append(f"        {below[0]}: {json.dumps(','.join(below[1]))}")
+    blocks = _blocks(network)
+    lines += ["- topology: gavotte-blocks", "  cluster_default: false", "  block:"]
+    lines += [f"    block_sizes: {json.dumps(_block_sizes(network, blocks))}", "    blocks:"]
+    for name, hosts in blocks.items():
+        lines += [f"      - block: {json.dumps(name)}", f"        nodes: {json.dumps(','.join(hosts))}"]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _blocks(network: Network) -> dict[str, tuple[str, ...]]:
+    """Return the hosts of each block. Blocks below one switch follow each other, since Slurm pairs neighbours."""
+    return {_name(switch): switch.hosts for switch in tree_of(network).walk() if switch.hosts}
+
+
+def _block_sizes(network: Network, blocks: dict[str, tuple[str, ...]]) -> list[int]:
+    """Return the sizes at which Slurm combines blocks, as `block_record.c` of its topology/block counts them.
+
+    1. The first size is that of the smallest block: no block may be smaller.
+    2. Slurm combines 1, 2, 4 and so on blocks in their order. A tier of switches is therefore a size if each of its
+       switches has the same number of blocks, and the number is a power of two.
+    """
+    base = min(map(len, blocks.values()))
+    above = tiers(tree_of(network))
+    ways = [above[hosts[0]] for hosts in blocks.values()]
+    sizes = [base]
+    for tier in range(1, len(ways[0])):
+        counts = set(Counter(way[tier] for way in ways).values())
+        count = counts.pop()
+        if counts or count == len(blocks):
+            break
+        if count.bit_count() == 1 and count <= _MOST_BLOCKS and base * count > sizes[-1]:
+            sizes.append(base * count)
+    return sizes
 
 
 def _inner_first(root: Switch) -> list[Switch]:
