@@ -334,6 +334,27 @@ def test_machines_in_a_rack_are_no_switches() -> None:
     assert "SwitchName=machine-0 Nodes=a,b\n" in export_network(builders.network(hosts, groups=alone), "slurm-conf")
 
 
+def test_groups_within_a_machine_are_sub_domains() -> None:
+    hosts = [{"name": name, "machine": machine} for name, machine in zip("abcdefg", "mmmmnnp", strict=True)]
+    nested = [
+        {"name": "rack", "members": list("abcdefg")},
+        {"name": "socket-0", "members": ["a", "b"], "parent": "rack"},
+        {"name": "socket-1", "members": ["c", "d"], "parent": "rack"},
+        {"name": "machine-n", "members": ["e", "f"], "parent": "rack"},
+    ]
+    network = builders.network(hosts, groups=nested)
+    domain, sub = "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain"
+    labels = {each["id"]: each.get("labels") for each in json.loads(export_network(network, "topograph"))["instances"]}
+    assert labels == {
+        **{name: {domain: "m", sub: "socket-0"} for name in "ab"},
+        **{name: {domain: "m", sub: "socket-1"} for name in "cd"},
+        **{name: {domain: "n"} for name in "ef"},
+        "g": None,
+    }
+    assert f" {domain}=m {sub}=socket-0\n" in export_network(network, "topograph-labels")
+    assert "socket" not in export_network(network, "topograph-labels", older_labels=True)
+
+
 def test_added_switches_have_names_of_their_own() -> None:
     taken = [{"name": "root", "members": ["a"]}, {"name": "root-2-hosts", "members": ["b"]}]
     assert export_network(builders.network("abc", groups=taken), "slurm-conf").splitlines() == [

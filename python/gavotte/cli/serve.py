@@ -22,6 +22,11 @@ class _Shown:
     placement: Path | None = option("Score nodes for Kubernetes' scheduler by this Placement.", "P.placement.json")
     apps: list[Path] | None = option("An App of the Placement. May be repeated.", "A.app.toml", "--app")
     label_nodes: bool = option("Keep the labels of a Kubernetes cluster's nodes as the Network says.", default=False)
+    topology_file: Path | None = option(
+        "The file that clients of Topograph's API may have written, such as /etc/slurm/topology.conf. They may then "
+        "also ask for `scontrol reconfigure`. By default none.",
+        "FILE",
+    )
     context: str = option("Context of that cluster in the kubeconfig.", "CONTEXT", default="", show_default=False)
 
 
@@ -78,6 +83,7 @@ def serve(shown: _Shown, actions: _Actions, place: _Place, as_json: Json = False
         actions.guarantee,
         actions.socket,
         actions.read_only,
+        shown.topology_file,
     )
 
     def ready(address: str) -> None:

@@ -33,6 +33,7 @@ class Keys:
 
     Attributes:
         domain: label of hosts that communicate without the network.
+        sub_domain: label of hosts that are nearer to each other within such a domain; empty = none.
         named: labels of the switches above a node, nearest first; empty = `numbered`, without an end.
         numbered: prefix of labels whose number is the tier, 0 for the nearest switch.
     """
@@ -40,6 +41,7 @@ class Keys:
     domain: str
     named: tuple[str, ...] = ()
     numbered: str = ""
+    sub_domain: str = ""
 
     def of_tiers(self, count: int) -> list[str]:
         """Return the labels of that many tiers, nearest first.
@@ -57,7 +59,11 @@ class Keys:
         return list(self.named[:count])
 
 
-CURRENT = Keys("accelerator.topograph.run/domain", numbered="fabric.topograph.run/tier-")
+CURRENT = Keys(
+    "accelerator.topograph.run/domain",
+    numbered="fabric.topograph.run/tier-",
+    sub_domain="accelerator.topograph.run/sub-domain",
+)
 """Labels of Topograph 1.0."""
 
 _OLDER = "network.topology.nvidia.com/"
@@ -71,11 +77,10 @@ def graph(network: Network, keys: Keys) -> str:
     Raises:
         GavotteError: when the groups form no tree.
     """
-    machines = _domains(network)
+    domains = _domains(network, keys)
     layers = tiers(tree_of(network))
     instances = [
-        {"id": host, "network_layers": layers[host]}
-        | ({"labels": {keys.domain: machines[host]}} if host in machines else {})
+        {"id": host, "network_layers": layers[host]} | ({"labels": domains[host]} if host in domains else {})
         for host in sorted(layers)
     ]
     return json.dumps({"instances": instances}, indent=2, ensure_ascii=False) + "\n"
@@ -123,12 +128,11 @@ def labels_of(network: Network, keys: Keys, fits: re.Pattern[str]) -> dict[str, 
         GavotteError: when the groups form no tree, or have more tiers than the labels.
     """
     root = tree_of(network)
-    above, names, machines = tiers(root), keys.of_tiers(root.height), _domains(network)
+    above, names, domains = tiers(root), keys.of_tiers(root.height), _domains(network, keys)
     result = {}
     for host in network.names:
         labels = dict(zip(names, (fitting(name, fits) for name in above[host]), strict=True))
-        if host in machines:
-            labels[keys.domain] = fitting(machines[host], fits)
+        labels.update((key, fitting(value, fits)) for key, value in domains.get(host, {}).items())
         result[host] = labels
     return result
 
@@ -156,7 +160,20 @@ def check_node(host: str) -> None:
         )
 
 
-def _domains(network: Network) -> dict[str, str]:
-    """Return the machine of each host that shares it with another one."""
-    counts = Counter(host.machine for host in network.hosts)
-    return {host.name: host.machine for host in network.hosts if host.machine is not None and counts[host.machine] > 1}
+def _domains(network: Network, keys: Keys) -> dict[str, dict[str, str]]:
+    """Return the labels of each host that shares its machine with another one.
+
+    1. Its domain is the machine.
+    2. Its sub-domain is the smallest group of several hosts of the machine that are not all of its hosts.
+    """
+    machines = {host.name: host.machine for host in network.hosts if host.machine is not None}
+    counts = Counter(machines.values())
+    labels = {name: {keys.domain: machine} for name, machine in machines.items() if counts[machine] > 1}
+    if keys.sub_domain:
+        for group in sorted(network.groups, key=lambda group: -len(group.members)):
+            around = {machines.get(host) for host in group.members}
+            (machine, *others) = around
+            if not others and machine is not None and 1 < len(group.members) < counts[machine]:
+                for host in group.members:
+                    labels[host][keys.sub_domain] = group.name
+    return labels

@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 
+from gavotte.errors import GavotteError
 from gavotte.export.labels import Keys
 from gavotte.export.tree import Switch, fitting, tiers, tree_of
 from gavotte.formats.network import Network
@@ -50,9 +53,34 @@ def blocks_conf(network: Network, _: Keys) -> str:
     Raises:
         GavotteError: when the groups form no tree.
     """
+    return blocks_of_sizes(network)
+
+
+def blocks_of_sizes(network: Network, sizes: Sequence[int] = ()) -> str:
+    """Return `topology.conf` of the plugin topology/block with other sizes than those of the Network's tiers.
+
+    Args:
+        network: the hosts, and the groups that become blocks.
+        sizes: sizes at which Slurm combines blocks; empty = those of the tiers.
+
+    Raises:
+        GavotteError: when the groups form no tree, or Slurm would refuse the sizes.
+    """
     blocks = _blocks(network)
+    smallest = min(blocks, key=lambda name: len(blocks[name]))
+    if sizes and not 0 < sizes[0] <= len(blocks[smallest]):
+        raise GavotteError(
+            f"blockSizes: {sizes[0]} is no size of blocks, of which `{smallest}` has {len(blocks[smallest])} hosts",
+            hint="begin with the size of the smallest rack or less",
+        )
+    for one, other in pairwise(sizes):
+        levels = other // sizes[0]
+        if other <= one or other % sizes[0] or levels.bit_count() != 1 or levels > _MOST_BLOCKS:
+            raise GavotteError(
+                f"blockSizes: {other} is not {sizes[0]} times a power of two above {one}", hint="use such sizes"
+            )
     lines = [f"BlockName={name} Nodes={','.join(hosts)}" for name, hosts in blocks.items()]
-    lines.append(f"BlockSizes={','.join(map(str, _block_sizes(network, blocks)))}")
+    lines.append(f"BlockSizes={','.join(map(str, sizes or _block_sizes(network, blocks)))}")
     return "".join(f"{line}\n" for line in lines)
 
 

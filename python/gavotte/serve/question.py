@@ -43,6 +43,7 @@ class ServeQuestion:
         guarantee: file of the Guarantee that a page can apply to them; None = none.
         socket: socket of the controller of transfers; None = the default one.
         read_only: whether pages can start and cancel nothing.
+        topology_file: the file of Slurm that clients of Topograph's API may have written; None = none.
     """
 
     network: Path | None = None
@@ -61,6 +62,7 @@ class ServeQuestion:
     guarantee: Path | None = None
     socket: Path | None = None
     read_only: bool = False
+    topology_file: Path | None = None
 
     @property
     def is_local(self) -> bool:
@@ -81,6 +83,12 @@ class ServeQuestion:
             raise GavotteError("there is nothing to serve", hint="name a Network, a store or both")
         if self.network is None and (self.label_nodes or self.placement is not None):
             raise GavotteError("schedulers and labels follow a Network", hint="name the Network")
+        if self.topology_file is not None and self.network is None:
+            raise GavotteError("Slurm's topology is that of a Network", hint="name the Network")
+        if self.topology_file is not None and not self.topology_file.parent.is_dir():
+            raise GavotteError(
+                f"{self.topology_file}: {self.topology_file.parent} is no folder", hint="name a file next to slurm.conf"
+            )
         if not 0 <= self.port <= 65535:
             raise GavotteError(f"{self.port} is not a port", hint="use 0 to 65535")
         if (self.certificate is None) != (self.key is None):

@@ -55,6 +55,7 @@ class Service:
         if question.network is not None:
             self.network = Current(question.network, read_network, complain)
             export_network(self.network.get(), "topograph")
+            self._topograph = Topograph(self.network.get, question.topology_file, question.label_nodes, complain)
         self.requests: Counter[tuple[str, int]] = Counter()
         self._placement = None
         if question.placement is not None:
@@ -156,7 +157,7 @@ class Service:
             ]
         )
         if self.network is not None:
-            application.add_routes([web.get("/api/network", self._tell), *Topograph(self.network.get).routes()])
+            application.add_routes([web.get("/api/network", self._tell), *self._topograph.routes()])
         if self._placement is not None:
             application.add_routes(Extender(self.scores).routes())
         return application

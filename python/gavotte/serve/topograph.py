@@ -3,6 +3,8 @@
 `POST /v1/generate` answers 202 and an identifier. `GET /v1/topology?uid=` then answers 200 and the topology, 202 while
 it is being made, or 404. `POST /v1/lookup` answers the same for a request that was made before (docs/api.md and
 pkg/server/http_server.go of Topograph).
+
+Clients name a provider, which Topograph would ask. Gavotte has measured instead, so that any name will do.
 """
 
 from __future__ import annotations
@@ -10,42 +12,72 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import subprocess
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from pydantic import model_validator
 
 from gavotte.errors import GavotteError
 from gavotte.export import export_network
+from gavotte.export.slurm import blocks_of_sizes
 from gavotte.extras import needs
-from gavotte.formats.files.reading import Emitted, validate
+from gavotte.formats.files.reading import Emitted, validate, write_text
 from gavotte.formats.network import Network
 from gavotte.serve.bodies import SOURCE, read_json, refused
 
 with needs("serve"):
     from aiohttp import web
 
-PROVIDER = "gavotte"
+LABELS = "k8s"
+"""Topograph's engine that sets labels of nodes, as --label-nodes does."""
 
-ENGINES = {"graph": "topograph", "slurm": "slurm-conf"}
-"""Topograph's engines that make a text, and our formats. Its other engines change objects of a cluster."""
+ENGINES = ("graph", "slurm", LABELS)
+"""Topograph's engines that this service has. The others change objects of Slinky and of Node Feature Discovery."""
 
-TREE = "topology/tree"
+TREE, BLOCK = "topology/tree", "topology/block"
+
+WRITTEN = "OK\n"
+"""Topograph's answer instead of a topology that it has written."""
+
+RECONFIGURE_S = 60.0
+"""Most seconds for `scontrol reconfigure`."""
 
 MOST_RESULTS = 1000
 """Most results that are kept for clients that poll."""
 
 
-class _Named(Emitted):
+class _Nullable(Emitted):
+    """An object whose fields may be null, as Go writes empty maps and slices."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, document: Any) -> Any:
+        if not isinstance(document, dict):
+            return document
+        return {key: value for key, value in document.items() if value is not None}
+
+
+class _Named(_Nullable):
     name: str = ""
     params: dict[str, Any] = {}
 
 
-class _Instances(Emitted):
+class _SlurmParams(_Nullable):
+    plugin: str = TREE
+    blockSizes: list[int] = []  # noqa: N815 - Topograph's name
+    topologyConfigPath: str = ""  # noqa: N815
+    reconfigure: bool = False
+
+
+class _Instances(_Nullable):
     region: str = ""
     instances: dict[str, str] = {}
 
 
-class _Request(Emitted):
+class _Request(_Nullable):
     provider: _Named = _Named()
     engine: _Named = _Named()
     nodes: list[_Instances] = []
@@ -61,10 +93,18 @@ class Topograph:
 
     Args:
         network: returns the newest Network.
+        file: the only file that clients may have written; None = none.
+        labelling: whether the nodes of a Kubernetes cluster are being labelled.
+        complain: called with a warning.
     """
 
-    def __init__(self, network: Callable[[], Network]) -> None:
+    def __init__(
+        self, network: Callable[[], Network], file: Path | None, labelling: bool, complain: Callable[[str], None]
+    ) -> None:
         self._network = network
+        self._file = file
+        self._labelling = labelling
+        self._complain = complain
         self._results: OrderedDict[str, web.Response | None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -79,7 +119,7 @@ class Topograph:
     async def generate(self, request: web.Request) -> web.Response:
         """Take a request, and begin with its topology."""
         try:
-            asked = _asked(await read_json(request))
+            asked = self._asked(await read_json(request))
         except GavotteError as error:
             return refused(error)
         uid = asked.uid
@@ -100,7 +140,7 @@ class Topograph:
     async def lookup(self, request: web.Request) -> web.Response:
         """Return the result of an equal request."""
         try:
-            return self._result(_asked(await read_json(request)).uid)
+            return self._result(self._asked(await read_json(request)).uid)
         except GavotteError as error:
             return refused(error)
 
@@ -127,27 +167,70 @@ class Topograph:
             network = network.of_hosts([at for at, host in enumerate(network.names) if host in names])
             if not network.hosts:
                 raise GavotteError("no node of the request is a host of the Network", hint="measure the nodes")
-        text = export_network(network, ENGINES[asked.engine.name or "graph"])
-        return _with_idents(text, names) if names and asked.engine.name != "slurm" else text
+        if asked.engine.name == "slurm":
+            return self._slurm(network, validate(_SlurmParams, asked.engine.params, SOURCE))
+        if asked.engine.name == LABELS:
+            return WRITTEN
+        text = export_network(network, "topograph")
+        return _with_idents(text, names) if names else text
+
+    def _slurm(self, network: Network, params: _SlurmParams) -> str:
+        """Return Slurm's topology, or write it to its file if that is allowed."""
+        if params.plugin == BLOCK:
+            text = blocks_of_sizes(network, params.blockSizes)
+        else:
+            text = export_network(network, "slurm-conf")
+        path = params.topologyConfigPath
+        if not path:
+            return text
+        if self._file is None or Path(path).absolute() != self._file.absolute():
+            self._complain(
+                f"a client wants {path[:256]} to be written, and gets the topology as text; start the service with "
+                f"--topology-file {path[:256]} to allow it"
+            )
+            return text
+        write_text(self._file, text)
+        if params.reconfigure:
+            _reconfigure()
+        return WRITTEN
+
+    def _asked(self, document: Any) -> _Request:
+        """Check a request, and refuse what this service does not do.
+
+        Raises:
+            GavotteError: in one line.
+        """
+        asked = _Request() if document is None else validate(_Request, document, SOURCE)
+        engine = asked.engine.name
+        if engine and engine not in ENGINES:
+            raise GavotteError(f"unsupported engine {engine[:64]}", hint=f"use one of {', '.join(ENGINES)}")
+        if engine == LABELS and not self._labelling:
+            raise GavotteError(f"the engine {LABELS} labels nodes", hint="start the service with --label-nodes")
+        if engine == "slurm":
+            params = validate(_SlurmParams, asked.engine.params, f"{SOURCE}: engine.params")
+            if params.plugin not in (TREE, BLOCK):
+                raise GavotteError(f"unsupported plugin {params.plugin[:64]}", hint=f"use {TREE} or {BLOCK}")
+            for name in ("topologies", "blockName"):
+                if asked.engine.params.get(name):
+                    raise GavotteError(
+                        f"engine.params.{name} is not supported", hint="leave it out: all nodes have one topology"
+                    )
+        return asked
 
 
-def _asked(document: Any) -> _Request:
-    """Check a request, and refuse what this service does not do.
+def _reconfigure() -> None:
+    """Let Slurm read its settings again.
 
     Raises:
-        GavotteError: in one line.
+        GavotteError: when it does not.
     """
-    asked = _Request() if document is None else validate(_Request, document, SOURCE)
-    if asked.provider.name not in ("", PROVIDER):
-        raise GavotteError(f"unsupported provider {asked.provider.name[:64]}", hint=f"use {PROVIDER}")
-    if asked.engine.name and asked.engine.name not in ENGINES:
-        raise GavotteError(f"unsupported engine {asked.engine.name[:64]}", hint=f"use one of {', '.join(ENGINES)}")
-    params = asked.engine.params
-    if params.get("plugin", TREE) != TREE or "topologies" in params:
-        raise GavotteError(f"only the plugin {TREE} is supported", hint="leave out the plugin")
-    if params.get("topologyConfigPath") or params.get("reconfigure"):
-        raise GavotteError("this service writes no files", hint="leave out topologyConfigPath and reconfigure")
-    return asked
+    line = ["scontrol", "reconfigure"]
+    try:
+        ran = subprocess.run(line, capture_output=True, text=True, timeout=RECONFIGURE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise GavotteError(f"scontrol reconfigure: {error}", hint="run it where the service runs") from None
+    if ran.returncode:
+        raise GavotteError(f"scontrol reconfigure: {ran.stderr.strip()[-512:]}", hint="see Slurm's log")
 
 
 def _with_idents(text: str, idents: dict[str, str]) -> str:
