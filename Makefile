@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup setup-demo dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-integrations test-openstack test-kubernetes test-spark test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup setup-demo dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-integrations test-openstack test-kubernetes test-spark test-ansible test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z0-9%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -103,6 +103,11 @@ test-spark: setup ## The recipe for Spark and the rack script against real Spark
 	@test -x target/spark/bin/pip || $(PYTHON) -m venv target/spark
 	@target/spark/bin/pip install --quiet --disable-pip-version-check pyspark==4.3.0
 	@GAVOTTE_SPARK=$(CURDIR)/target/spark/bin/python $(PYTHON) -m pytest -q tests/transfer/test_spark_in_lab.py tests/export/test_hadoop.py
+
+test-ansible: setup ## The inventory for Ansible read by Ansible itself, which the first call downloads (10 MB)
+	@test -x target/ansible/bin/pip || $(PYTHON) -m venv target/ansible
+	@target/ansible/bin/pip install --quiet --disable-pip-version-check ansible-core==2.19.14
+	@GAVOTTE_ANSIBLE=$(CURDIR)/target/ansible/bin/ansible-inventory $(PYTHON) -m pytest -q tests/hosts/test_listings.py -k ansible
 
 flaky: setup ## Count how often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
 	@tools/flaky -n 2 $(ARGS)

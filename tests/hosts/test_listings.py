@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -434,4 +437,42 @@ def test_hosts_for_other_tools(tmp_path: Path) -> None:
     done = gavotte("hosts", "export", "--hosts", "my.hosts.toml", "--format", "mpich", "--json", cwd=tmp_path)
     document = {"format": "mpich", "hosts": ["web1", "db"], "text": exported(inventory, "mpich")}
     assert json.loads(done.stdout) == document
-    assert set(FORMS) == {"ansible", "ssh-config", "openmpi", "mpich"}
+    assert json.loads(exported(inventory, "terraform")) == {
+        "gavotte_hosts": {host.name: host.address for host in inventory.host}
+    }
+    assert set(FORMS) == {"ansible", "ssh-config", "openmpi", "mpich", "terraform"}
+
+
+ANSIBLE_INVENTORY = os.environ.get("GAVOTTE_ANSIBLE") or shutil.which("ansible-inventory")
+"""Ansible's own reader of inventories."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(ANSIBLE_INVENTORY is None, reason="`make test-ansible` runs it with a real Ansible")
+def test_ansible_reads_the_inventory(tmp_path: Path) -> None:
+    assert ANSIBLE_INVENTORY is not None
+    hosts = [
+        {"name": "web1", "address": "10.0.0.1", "agent": "ssh://ada@203.0.113.5:2222"},
+        {"name": "Node_2.example.com", "address": "2001:db8::3", "agent": "ssh://[2001:db8::3]"},
+        {"name": "db", "address": "10.0.0.2", "agent": "unix:/run/agent.sock"},
+    ]
+    inventory = Inventory.model_validate({"format": "gavotte/hosts/1", "host": hosts})
+    (tmp_path / "hosts.ini").write_text(exported(inventory, "ansible"))
+    line = [ANSIBLE_INVENTORY, "-i", "hosts.ini", "--list"]
+    environment = os.environ | {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_INVENTORY_UNPARSED_FAILED": "1"}
+    ran = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    document = json.loads(ran.stdout)
+    assert document["gavotte"]["hosts"] == inventory.names
+    assert document["_meta"]["hostvars"] == {
+        "web1": {"ansible_host": "203.0.113.5", "ansible_user": "ada", "ansible_port": 2222},
+        "Node_2.example.com": {"ansible_host": "2001:db8::3"},
+        "db": {"ansible_host": "10.0.0.2"},
+    }
+    (tmp_path / "listing.json").write_text(ran.stdout)
+    again = from_listings([tmp_path / "listing.json"]).inventory
+    assert [(host.name, host.agent) for host in again.host] == [
+        ("web1", "ssh://ada@203.0.113.5:2222"),
+        ("Node_2.example.com", "ssh://[2001:db8::3]"),
+        ("db", "ssh://10.0.0.2"),
+    ]

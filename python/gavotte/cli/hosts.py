@@ -92,11 +92,13 @@ def bring(source: _Source, output: Output = None, as_json: Json = False) -> None
 @hosts.command("export", epilog="Example: gavotte hosts export --hosts my.hosts.toml --format ansible -o hosts.ini")
 def export(
     hosts: Hosts,
-    form: Annotated[str, typer.Option("--format", metavar="NAME", help="ansible, ssh-config, openmpi or mpich.")],
+    form: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="ansible, ssh-config, openmpi, mpich or terraform.")
+    ],
     output: Annotated[Path | None, to_write("Write the file here; without this option, to stdout.", "FILE")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write hosts in the format of another tool: Ansible, ssh, Open MPI or MPICH."""
+    """Write hosts in the format of another tool: Ansible, ssh, Open MPI, MPICH or Terraform."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.files.reading import write_text
     from gavotte.hosts.exporting import exported

@@ -1,7 +1,8 @@
-"""Write hosts in the formats of other tools: Ansible, ssh, Open MPI and MPICH."""
+"""Write hosts in the formats of other tools: Ansible, ssh, Open MPI, MPICH and Terraform."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from gavotte.errors import GavotteError
@@ -10,6 +11,9 @@ from gavotte.formats.parts.routes import SshRoute
 
 GROUP = "gavotte"
 """Group of the hosts in an Ansible inventory."""
+
+VARIABLE = "gavotte_hosts"
+"""Variable of Terraform that has the hosts: `variable "gavotte_hosts" { type = map(string) }`."""
 
 
 def exported(inventory: Inventory, form: str) -> str:
@@ -73,10 +77,19 @@ def _mpich(inventory: Inventory) -> str:
     )
 
 
+def _terraform(inventory: Inventory) -> str:
+    """Return values of Terraform's variables, a `*.tfvars.json`: the address of each host by its name.
+
+    The address is the one at which the other hosts reach the host, and not the one for ssh.
+    """
+    return json.dumps({VARIABLE: {host.name: host.address for host in inventory.host}}, indent=2) + "\n"
+
+
 FORMS: dict[str, Callable[[Inventory], str]] = {
     "ansible": _ansible,
     "ssh-config": _ssh_config,
     "openmpi": _open_mpi,
     "mpich": _mpich,
+    "terraform": _terraform,
 }
 """Names of the formats."""
