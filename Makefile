@@ -75,7 +75,7 @@ test-openstack: setup ## The OpenStack driver against real services, which the f
 	@GAVOTTE_OPENSTACK=real tools/openstack $(PYTHON) -m pytest -q tests/campaign/test_openstack.py
 
 test-kubernetes: setup ## The Kubernetes driver, the agents' manifest, the scheduler extender, the labels of nodes, the exports for Kueue, Volcano and Diktyo, PodGroups, and the pods of a Placement with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
-	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py tests/install/test_image.py tests/serve/test_scheduler_in_cluster.py tests/serve/test_labels_in_cluster.py tests/export/test_crds_in_cluster.py tests/export/test_podgroups_in_cluster.py tests/export/test_pods_in_cluster.py
+	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py tests/install/test_image.py tests/serve/test_scheduler_in_cluster.py tests/serve/test_labels_in_cluster.py tests/serve/test_observer_in_cluster.py tests/export/test_crds_in_cluster.py tests/export/test_podgroups_in_cluster.py tests/export/test_pods_in_cluster.py
 
 test-kernels: setup ## The agent on kernel 5.10 in an emulated machine; the first call downloads the kernel (22 MB); needs root and qemu
 	@tools/kernels $(PYTHON) -m pytest -q tests/hosts/test_kernels.py
