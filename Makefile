@@ -74,8 +74,8 @@ test-integrations: test-kubernetes test-openstack test-spark test-programs ## Al
 test-openstack: setup ## The OpenStack driver against real services, which the first call downloads; needs root
 	@GAVOTTE_OPENSTACK=real tools/openstack $(PYTHON) -m pytest -q tests/campaign/test_openstack.py
 
-test-kubernetes: setup ## The Kubernetes driver, the agents' manifest, the scheduler extender, the labels of nodes, the exports for Kueue, Volcano and Diktyo, PodGroups, and the pods of a Placement with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
-	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py tests/install/test_image.py tests/serve/test_scheduler_in_cluster.py tests/serve/test_labels_in_cluster.py tests/serve/test_observer_in_cluster.py tests/export/test_crds_in_cluster.py tests/export/test_podgroups_in_cluster.py tests/export/test_pods_in_cluster.py
+test-kubernetes: setup ## All that runs with a real cluster, whose pods run: the driver, hosts by a kubeconfig, the agents' manifest, the scheduler extender and plugin, labels of nodes, and exports; the first call builds it for ten minutes; needs root
+	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py tests/install/test_image.py tests/*/test_*_in_cluster.py
 
 test-kernels: setup ## The agent on kernel 5.10 in an emulated machine; the first call downloads the kernel (22 MB); needs root and qemu
 	@tools/kernels $(PYTHON) -m pytest -q tests/hosts/test_kernels.py

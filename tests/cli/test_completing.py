@@ -76,7 +76,17 @@ def in_bash(folder: Path, line: str, **variables: str) -> list[str]:
         ("gavotte place near.network.json s", ["sort.app.toml"]),
         (
             "gavotte measure --hosts ",
-            ["lab", "slurm", "ssh-config:", "mpi:", "listing:", "bad.hosts.toml", "data/", "my.hosts.toml"],
+            [
+                "lab",
+                "slurm",
+                "ssh-config:",
+                "mpi:",
+                "listing:",
+                "kubeconfig",
+                "bad.hosts.toml",
+                "data/",
+                "my.hosts.toml",
+            ],
         ),
         ("gavotte measure --hosts=my", ["my.hosts.toml"]),
         ("gavotte broadcast f --hosts my.hosts.toml --from v", ["vm0", "vm1"]),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from gavotte.agents.runtime import lab_hosts_file
-from gavotte.agents.sources import from_list, from_mpi, from_slurm, from_ssh_config
+from gavotte.agents.sources import from_kubeconfig, from_list, from_mpi, from_slurm, from_ssh_config
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory, read_inventory
 
@@ -20,11 +20,12 @@ def resolve_hosts(name: str) -> Inventory:
     Args:
         name: what to read. `lab` is the running lab, and `slurm` the current allocation. `ssh-config:GLOB` selects
             hosts of the ssh configuration. `mpi:FILE` selects the hosts of an MPI hostfile, and `listing:FILE` those
-            of a cloud's, Ansible's, Terraform's or Kubernetes' JSON listing. Names or addresses with commas between
+            of a cloud's, Ansible's, Terraform's or Kubernetes' JSON listing. `kubeconfig` and `kubeconfig:CONTEXT` are
+            the nodes of the cluster that the kubeconfig names. Names or addresses with commas between
             them are reached over SSH. Any other name is the path of a `*.hosts.toml`.
 
     Raises:
-        GavotteError: when no lab is up, there is no allocation, or the file is bad.
+        GavotteError: when no lab is up, there is no allocation, the file is bad, or a cluster does not answer.
     """
     if not name:
         raise GavotteError("no host is named", hint="give `lab`, a *.hosts.toml, or names: a,b,c")
@@ -35,11 +36,11 @@ def resolve_hosts(name: str) -> Inventory:
         return from_ssh_config(rest)
     if mark and kind == "mpi":
         return from_mpi(rest)
-    if mark and kind == "listing":
+    if kind == "kubeconfig" or (mark and kind == "listing"):
         # Its many types would delay the start of every verb.
         from gavotte.agents.sources.listings import from_listings
 
-        listing = from_listings([rest])
+        listing = from_kubeconfig(rest) if kind == "kubeconfig" else from_listings([rest])
         for host, reason in listing.absent.items():
             logger.warning("%s: left out: %s", host, reason)
         return listing.inventory

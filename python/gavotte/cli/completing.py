@@ -175,7 +175,7 @@ def _items(values: Iterable[str]) -> list[Any]:
 
 def _inventories(_context: Any, incomplete: str) -> list[Any]:
     """Complete what names hosts: words, and inventories."""
-    kinds = ("lab", "slurm", "ssh-config:", "mpi:", "listing:")
+    kinds = ("lab", "slurm", "ssh-config:", "mpi:", "listing:", "kubeconfig")
     return _files_of((".hosts.toml",), [kind for kind in kinds if kind.startswith(incomplete)], None, incomplete)
 
 

@@ -45,33 +45,51 @@ class _Source:
     )
     slurm: bool = option("Take the hosts of the Slurm allocation that this runs in.", default=False)
     mpi_hostfile: Path | None = option("Take the hosts of this Open MPI or MPICH hostfile.", "FILE")
-    user: str | None = option("Login name on hosts of a --listing that has none.", "NAME")
-    public: bool = option("Connect to hosts of a --listing at their public addresses.", default=False)
+    kubeconfig: bool = option("Take the nodes of the Kubernetes cluster that the kubeconfig names.", default=False)
+    context: str | None = option("Context of the --kubeconfig, instead of its current one.", "CONTEXT")
+    user: str | None = option("Login name on nodes, and on hosts of a --listing that has none.", "NAME")
+    public: bool = option("Connect to nodes, and hosts of a --listing, at their public addresses.", default=False)
 
     @property
     def by_ssh(self) -> bool:
         """Whether an ssh configuration has the hosts."""
-        return self.ssh_config is not None or (self.match is not None and not self.listing)
+        return self.ssh_config is not None or (self.match is not None and not self.lists)
+
+    @property
+    def lists(self) -> bool:
+        """Whether a listing, or a cluster's API server, has the hosts."""
+        return bool(self.listing) or self.kubeconfig
 
     def check(self) -> None:
         """Refuse options that do not belong together."""
-        if self.by_ssh + self.slurm + (self.mpi_hostfile is not None) + bool(self.listing) != 1:
-            raise typer.BadParameter("use one of --ssh-config (or --match), --listing, --slurm and --mpi-hostfile")
-        if not self.listing and (self.user is not None or self.public):
-            raise typer.BadParameter("--user and --public belong to --listing")
+        others = self.slurm + (self.mpi_hostfile is not None) + bool(self.listing) + self.kubeconfig
+        if self.by_ssh + others != 1:
+            raise typer.BadParameter(
+                "use one of --ssh-config (or --match), --listing, --kubeconfig, --slurm and --mpi-hostfile"
+            )
+        if not self.lists and (self.user is not None or self.public):
+            raise typer.BadParameter("--user and --public belong to --listing and --kubeconfig")
+        if self.context is not None and not self.kubeconfig:
+            raise typer.BadParameter("--context belongs to --kubeconfig")
 
 
 @hosts.command("import", epilog="Example: gavotte hosts import --match 'web*,db?' -o my.hosts.toml")
 @declared
 def bring(source: _Source, output: Output = None, as_json: Json = False) -> None:
-    """Make an Inventory from an ssh configuration, a cloud's listing, a Slurm allocation or an MPI hostfile."""
-    from gavotte.agents.sources import from_mpi, from_slurm, from_ssh_config
+    """Make an Inventory from an ssh configuration, a listing, a Kubernetes cluster, Slurm or an MPI hostfile."""
+    from gavotte.agents.sources import from_kubeconfig, from_mpi, from_slurm, from_ssh_config
     from gavotte.agents.sources.listings import from_listings
     from gavotte.formats.inventory import format_inventory, write_inventory
 
     source.check()
-    if source.listing:
-        listing = from_listings(source.listing, match=source.match or "*", user=source.user, public=source.public)
+    if source.lists:
+        listing = (
+            from_listings(source.listing, match=source.match or "*", user=source.user, public=source.public)
+            if source.listing
+            else from_kubeconfig(
+                source.context or "", match=source.match or "*", user=source.user, public=source.public
+            )
+        )
         inventory = listing.inventory
         warn([f"{host}: left out: {reason}" for host, reason in listing.absent.items()])
     elif source.mpi_hostfile is not None:

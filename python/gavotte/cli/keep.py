@@ -20,7 +20,8 @@ def keep(
     count: Annotated[int, typer.Argument(help="How many hosts to keep.", min=1)],
     *,
     of: str | None = option(
-        "The hosts to measure: `lab`, a *.hosts.toml, ssh-config:GLOB, slurm, mpi:HOSTFILE, or names: a,b,c.",
+        "The hosts to measure: `lab`, a *.hosts.toml, ssh-config:GLOB, slurm, mpi:HOSTFILE, "
+        "kubeconfig[:CONTEXT], or names: a,b,c.",
         "lab|FILE|...",
     ),
     network: Path | None = option(

@@ -84,8 +84,8 @@ def moment(text: str) -> float:
 
 _HOSTS = typer.Option(
     "--hosts",
-    help="The hosts: `lab` (the running lab), a *.hosts.toml, ssh-config:GLOB, slurm, mpi:HOSTFILE, listing:JSON, or "
-    "names: a,b,c.",
+    help="The hosts: `lab` (the running lab), a *.hosts.toml, ssh-config:GLOB, slurm, mpi:HOSTFILE, listing:JSON, "
+    "kubeconfig[:CONTEXT], or names: a,b,c.",
     metavar="lab|FILE|...",
 )
 

@@ -44,7 +44,8 @@ class Driver(Written):
         kind: `lab`, `ssh`, `openstack` or `kubernetes`.
         topology: for `lab`: the Topology, relative to the file.
         tenants: for `lab`: tenant to its hosts. A tenant reaches another tenant's hosts only through the router.
-        hosts: for `ssh`: the Inventory, relative to the file; or ssh-config:GLOB, slurm, mpi:HOSTFILE.
+        hosts: for `ssh`: the Inventory, relative to the file; or ssh-config:GLOB, slurm, mpi:HOSTFILE,
+            kubeconfig.
         cloud: for `openstack`: the entry of `clouds.yaml`; empty = the environment's OS_ variables.
         image: for `openstack`: name of the image of every server; for `kubernetes`: the container image with the agent.
         network: for `openstack`: name of the network of every server.
@@ -420,6 +421,6 @@ def read_campaign(path: str | Path) -> Campaign:
     driver, paths = campaign.driver, {}
     if driver.topology is not None:
         paths["topology"] = str(folder / driver.topology)
-    if driver.hosts is not None and driver.hosts not in ("slurm", "lab") and ":" not in driver.hosts:
+    if driver.hosts is not None and driver.hosts not in ("slurm", "lab", "kubeconfig") and ":" not in driver.hosts:
         paths["hosts"] = str(folder / driver.hosts)
     return campaign.model_copy(update={"driver": driver.model_copy(update=paths)}) if paths else campaign

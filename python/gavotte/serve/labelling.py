@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gavotte.campaign.drivers.cluster import CALL_LIMIT_S, api_errors
+from gavotte.agents.kubeconfig import CALL_LIMIT_S, api_errors
 from gavotte.errors import GavotteError
 from gavotte.export.labels import CURRENT, LABEL_VALUE, labels_of
 from gavotte.formats.network import Network

@@ -72,7 +72,7 @@ def _labelling(question: ServeQuestion, service: Service, session: ServeSession)
     if not question.label_nodes or service.network is None:
         yield
         return
-    from gavotte.campaign.drivers.cluster import connected
+    from gavotte.agents.kubeconfig import connected
     from gavotte.serve.labelling import NodeLabels
 
     labels = NodeLabels(connected(question.context), service.network.get, session.note, session.complain)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import logging
-import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gavotte.agents.kubeconfig import CALL_LIMIT_S, api_errors, one_line
+from gavotte.agents.kubeconfig import connected as connected
 from gavotte.errors import GavotteError
 from gavotte.extras import needs
 from gavotte.formats.campaign import Campaign, Driver
@@ -35,7 +34,6 @@ Each number has its own DaemonSet, because a DaemonSet runs one pod per node.
 CONTAINER = "agent"
 KEYS_FOLDER = "/etc/gavotte"
 POLL_S = 1.0
-CALL_LIMIT_S = 30.0
 GONE_LIMIT_S = 120.0
 HOPELESS = frozenset({"CrashLoopBackOff", "ErrImageNeverPull", "InvalidImageName"})
 """Reasons of a waiting container that waiting longer does not fix. Pulling an image may still succeed."""
@@ -239,14 +237,14 @@ class Cluster:
         with suppress(ApiException):
             text = self._core.read_namespaced_pod_log(pod, namespace, tail_lines=1, previous=crashed, **limit)
             if text:
-                return f"; it said: {_line(text)}"
+                return f"; it said: {one_line(text)}"
         if crashed:
             return ""
         with suppress(ApiException):
             about = f"involvedObject.name={pod},type=Warning"
             events = self._core.list_namespaced_event(namespace, field_selector=about, **limit).items
             if events:
-                return f"; {_line(events[-1].reason, events[-1].message)}"
+                return f"; {one_line(events[-1].reason, events[-1].message)}"
         return ""
 
     def _named(self, name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -326,20 +324,16 @@ def complaint(pod: Any) -> tuple[str, str]:
             waiting = each.state.waiting
             ended = each.last_state.terminated if each.last_state is not None else None
             if ended is not None:
-                how = _line(f"ended with {ended.exit_code}", ended.reason, ended.message)
-                return waiting.reason or "", _line(waiting.reason, f"it {how}")
-            return waiting.reason or "", _line(waiting.reason, waiting.message)
+                how = one_line(f"ended with {ended.exit_code}", ended.reason, ended.message)
+                return waiting.reason or "", one_line(waiting.reason, f"it {how}")
+            return waiting.reason or "", one_line(waiting.reason, waiting.message)
         if each.state.terminated is not None:
             ended = each.state.terminated
-            return ended.reason or "", _line(f"ended with {ended.exit_code}", ended.message or ended.reason)
+            return ended.reason or "", one_line(f"ended with {ended.exit_code}", ended.message or ended.reason)
     for condition in pod.status.conditions or []:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.reason or "", _line(condition.reason, condition.message)
-    return "", _line(pod.status.reason or f"is {pod.status.phase}, not ready", pod.status.message)
-
-
-def _line(*parts: str | None) -> str:
-    return " ".join(": ".join(part for part in parts if part).split())[:300]
+            return condition.reason or "", one_line(condition.reason, condition.message)
+    return "", one_line(pod.status.reason or f"is {pod.status.phase}, not ready", pod.status.message)
 
 
 def _takes_pods(node: Any) -> bool:
@@ -354,61 +348,3 @@ def mark_of(campaign: Campaign) -> str:
     """
     slug = re.sub(r"[^a-z0-9]+", "-", campaign.name.lower()).strip("-")[:32].strip("-")
     return "-".join(filter(None, ("gavotte", slug, hashlib.sha256(campaign.name.encode()).hexdigest()[:8])))
-
-
-@contextmanager
-def api_errors(what: str) -> Iterator[None]:
-    """Replace errors of the Kubernetes client within a `with` block by a `GavotteError` of one line."""
-    from kubernetes.client import ApiException
-    from kubernetes.config import ConfigException
-    from urllib3.exceptions import HTTPError
-
-    try:
-        yield
-    except ApiException as error:
-        text = error.reason or f"status {error.status}"
-        with suppress(ValueError, TypeError, AttributeError):
-            text = json.loads(error.body or "")["message"]
-        hint = {401: "log in again", 403: "ask for a role that may do this"}.get(
-            error.status, "see the cluster's events"
-        )
-        raise GavotteError(f"Kubernetes did not {what}: {_line(text)}", hint=hint) from None
-    except HTTPError as error:
-        raise GavotteError(
-            f"Kubernetes did not {what}: {_line(str(error))}", hint="is the cluster of your kubeconfig up?"
-        ) from None
-    except ConfigException as error:
-        raise GavotteError(
-            f"Kubernetes did not {what}: {_line(str(error))}", hint="set KUBECONFIG, or name another context"
-        ) from None
-
-
-def _kubeconfigs() -> list[str]:
-    """Return the paths at which a kubeconfig may be."""
-    return os.environ.get("KUBECONFIG", str(Path("~/.kube/config").expanduser())).split(os.pathsep)
-
-
-def connected(context: str) -> Any:
-    """Return a client of the cluster that the kubeconfig names, or of the cluster in which this process runs.
-
-    Args:
-        context: a context of the kubeconfig; empty = its current context.
-
-    Raises:
-        UnsupportedError: when the client library is not installed.
-        GavotteError: when there is no such cluster.
-    """
-    with needs("kubernetes"):
-        import urllib3
-        from kubernetes import client, config
-    with api_errors("let you in"):
-        settings = client.Configuration()
-        # Inside a pod, a token replaces the kubeconfig. The client's own choice fails with a context.
-        if "KUBERNETES_SERVICE_HOST" in os.environ and not any(map(os.path.exists, _kubeconfigs())):
-            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-        else:
-            config.load_kube_config(context=context or None, client_configuration=settings)  # type: ignore[no-untyped-call]
-        if not settings.verify_ssl:
-            # The kubeconfig turns verification off; a warning for each request would hide all other output.
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-        return client.ApiClient(settings)

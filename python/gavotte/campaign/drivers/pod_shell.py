@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from gavotte.campaign.drivers.cluster import CONTAINER, api_errors, connected
+from gavotte.agents.kubeconfig import api_errors, connected
+from gavotte.campaign.drivers.cluster import CONTAINER
 
 UPDATE_S = 1.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -45,10 +47,17 @@ class _Condition(Emitted):
 class _Status(Emitted):
     addresses: list[_Address] = []
     conditions: list[_Condition] = []
+    allocatable: dict[str, str] = {}
+    capacity: dict[str, str] = {}
+
+
+class _NodeSpec(Emitted):
+    unschedulable: bool = False
 
 
 class _Node(Emitted):
     metadata: _Metadata
+    spec: _NodeSpec = _NodeSpec()
     status: _Status
 
 
@@ -87,11 +96,19 @@ class _Pods(Emitted):
 
 
 def of_kubernetes(document: Any, path: str) -> list[Machine]:
-    """Return the machines of a list of nodes. A node that is not ready is absent."""
+    """Return the machines of a list of nodes. A node that is not ready, or takes no pods, is absent.
+
+    Cores and memory are those that pods may use.
+
+    Raises:
+        FormatError: when the list is damaged.
+    """
     machines = []
     for i, node in enumerate(validate(_Nodes, document, path).items):
         of_kind = {kind: [each.address for each in node.status.addresses if each.kind == kind] for kind in _KINDS}
         ready = next((each.status for each in node.status.conditions if each.kind == "Ready"), "True")
+        amounts = node.status.capacity | node.status.allocatable
+        memory_bytes = _amount(amounts, "memory", path, f"items[{i}]")
         labels = {key: value for key, value in node.metadata.labels.items() if key.startswith(PLACES)}
         machines.append(
             Machine(
@@ -101,7 +118,9 @@ def of_kubernetes(document: Any, path: str) -> list[Machine]:
                 private=tuple(of_kind["InternalIP"]),
                 public=next(iter(of_kind["ExternalIP"]), ""),
                 labels=labels,
-                absent="" if ready == "True" else "not ready",
+                cpus=_amount(amounts, "cpu", path, f"items[{i}]"),
+                memory_bytes=None if memory_bytes is None else int(memory_bytes),
+                absent="not ready" if ready != "True" else "unschedulable" if node.spec.unschedulable else "",
             )
         )
     return machines
@@ -141,5 +160,28 @@ def of_agents(document: Any, path: str) -> list[Machine]:
         raise FormatError(path, "items", f"has no pod with {APP}={AGENT} on a node", "list the pods of the agents")
     return list(machines.values())
 
+
+def _amount(amounts: Mapping[str, str], name: str, path: str, where: str) -> float | None:
+    """Return a quantity such as `3920m` or `16Gi` in its base unit; None = there is none, or it is 0.
+
+    Raises:
+        FormatError: when it is not a quantity.
+    """
+    if name not in amounts:
+        return None
+    match = _QUANTITY.fullmatch(amounts[name])
+    if not match:
+        raise FormatError(path, where, f"{name} `{amounts[name][:40]}` is not a quantity", "use e.g. 3920m or 16Gi")
+    return float(match[1]) * _UNITS[match[2] or ""] or None
+
+
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})?)([KMGTPE]i|[numkMGTPE])?")
+"""A quantity of Kubernetes. A number that ends in `E` without digits is in units of 10^18."""
+
+_UNITS = (
+    {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3}
+    | {letter: 1000.0**power for power, letter in enumerate("kMGTPE", 1)}
+    | {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)}
+)
 
 _KINDS = ("InternalIP", "ExternalIP")

@@ -25,6 +25,8 @@ class Machine:
         user: login name; empty = the listing has none.
         port: port of its SSH server; None = the listing has none.
         labels: where it is, in the words of the provider.
+        cpus: cores that tasks may use; None = the listing has none.
+        memory_bytes: memory that tasks may use; None = the listing has none.
         agent: how its agent is reached, if one runs there; None = over SSH.
         absent: reason why it cannot be used now; empty = it runs.
     """
@@ -37,6 +39,8 @@ class Machine:
     user: str = ""
     port: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    cpus: float | None = None
+    memory_bytes: int | None = None
     agent: TlsRoute | None = None
     absent: str = ""
 
@@ -49,6 +53,8 @@ class Machine:
             private=first.private or second.private,
             public=first.public or second.public,
             labels={**other.labels, **self.labels},
+            cpus=self.cpus or other.cpus,
+            memory_bytes=self.memory_bytes or other.memory_bytes,
             agent=first.agent,
             absent=self.absent or other.absent,
         )

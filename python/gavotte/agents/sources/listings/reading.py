@@ -81,6 +81,24 @@ def from_listings(
             known = machines.get(machine.ident)
             machines[machine.ident] = machine if known is None else known.with_more(machine)
     source = ", ".join("stdin" if str(path) == STDIN else str(path) for path in paths)
+    return of_machines(machines, source, match=match, user=user, public=public)
+
+
+def of_machines(
+    machines: Mapping[str, Machine], source: str, *, match: str = "*", user: str | None = None, public: bool = False
+) -> Listing:
+    """Return the hosts of the machines that run.
+
+    Args:
+        machines: identifier to machine.
+        source: where they are listed, for errors.
+        match: patterns of names with commas between them; others are left out.
+        user: login name for hosts without one.
+        public: connect to agents at public addresses.
+
+    Raises:
+        FormatError: when there is no such host, or one has no address.
+    """
     if any(machine.agent for machine in machines.values()):
         # Where pods are the agents, nodes are listed for their labels.
         machines = {
@@ -163,4 +181,6 @@ def _found(name: str, machine: Machine, source: str, user: str | None, public: b
         route=machine.agent or SshRoute(reached, machine.user or user, machine.port),
         addresses=machine.private[1 : 1 + MOST_ADDRESSES],
         labels=machine.labels,
+        cpus=machine.cpus,
+        memory_bytes=machine.memory_bytes,
     )
