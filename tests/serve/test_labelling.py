@@ -152,7 +152,7 @@ def test_what_cannot_be_labelled_is_refused(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.delenv(name)
     for words, message in (
         (("--label-nodes",), "error: Kubernetes did not let you in"),
-        (("--context", "c"), "error: a context is only used to label nodes; add --label-nodes"),
+        (("--context", "c"), "error: a context is only used to label nodes and to watch pods; add --label-nodes"),
     ):
         done = gavotte("serve", "--network", "n.network.json", "--port", "0", *words, cwd=tmp_path)
         assert done.returncode == 1

@@ -21,6 +21,12 @@ class _Shown:
     )
     placement: Path | None = option("Score nodes for Kubernetes' scheduler by this Placement.", "P.placement.json")
     apps: list[Path] | None = option("An App of the Placement. May be repeated.", "A.app.toml", "--app")
+    scheduler_extender: bool = option(
+        "Score nodes for Kubernetes' scheduler, which --placement does also without this option.", default=False
+    )
+    watch_pods: bool = option(
+        "Learn from a Kubernetes cluster on which nodes the pods of the Placement's tasks are.", default=False
+    )
     label_nodes: bool = option("Keep the labels of a Kubernetes cluster's nodes as the Network says.", default=False)
     topology_file: Path | None = option(
         "The file that clients of Topograph's API may have written, such as /etc/slurm/topology.conf. They may then "
@@ -84,6 +90,8 @@ def serve(shown: _Shown, actions: _Actions, place: _Place, as_json: Json = False
         actions.socket,
         actions.read_only,
         shown.topology_file,
+        shown.scheduler_extender,
+        shown.watch_pods,
     )
 
     def ready(address: str) -> None:

@@ -36,7 +36,8 @@ class ServeQuestion:
         key: its private key.
         password_file: file with the password that clients must give by HTTP's basic authentication.
         label_nodes: whether to keep the labels of a Kubernetes cluster's nodes current.
-        context: the cluster's context in the kubeconfig; empty = the current one, or the cluster of this process's pod.
+        context: the context of that cluster, and of the one whose pods are watched, in the
+            kubeconfig; empty = the current one, or the cluster of this process's pod.
         store: file or URL of a store to show; empty = the user's own one, None = no store.
         token_file: file that keeps the token of the printed address; None = each start has a new token.
         hosts: the hosts, as `agents.resolve_hosts` takes them, for what pages can start; empty = none.
@@ -44,6 +45,8 @@ class ServeQuestion:
         socket: socket of the controller of transfers; None = the default one.
         read_only: whether pages can start and cancel nothing.
         topology_file: the file of Slurm that clients of Topograph's API may have written; None = none.
+        scheduler_extender: whether Kubernetes' scheduler is to get scores, which needs a Placement.
+        watch_pods: whether to learn from a Kubernetes cluster on which nodes the pods of the Placement's tasks are.
     """
 
     network: Path | None = None
@@ -63,6 +66,8 @@ class ServeQuestion:
     socket: Path | None = None
     read_only: bool = False
     topology_file: Path | None = None
+    scheduler_extender: bool = False
+    watch_pods: bool = False
 
     @property
     def is_local(self) -> bool:
@@ -79,6 +84,10 @@ class ServeQuestion:
             ipaddress.ip_address(self.address)
         except ValueError:
             raise GavotteError(f"`{self.address}` is not an address", hint=f"use one such as {LOOPBACK}") from None
+        if (self.scheduler_extender or self.watch_pods) and self.placement is None:
+            raise GavotteError(
+                "the scheduler extender follows a Placement", hint="name the Placement: --placement FILE"
+            )
         if self.network is None and self.store is None:
             raise GavotteError("there is nothing to serve", hint="name a Network, a store or both")
         if self.network is None and (self.label_nodes or self.placement is not None):
@@ -98,8 +107,10 @@ class ServeQuestion:
                 f"others can reach {self.address}, so it needs TLS and a password",
                 hint=f"give a certificate, its key and a password file, or serve at {LOOPBACK}",
             )
-        if self.context and not self.label_nodes:
-            raise GavotteError("a context is only used to label nodes", hint="add --label-nodes")
+        if self.context and not (self.label_nodes or self.watch_pods):
+            raise GavotteError(
+                "a context is only used to label nodes and to watch pods", hint="add --label-nodes or --watch-pods"
+            )
         if self.guarantee is not None and not self.hosts:
             raise GavotteError("guarantees are applied to hosts", hint="name the hosts")
         if self.apps and self.placement is None:

@@ -54,6 +54,7 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
     # A second service at the same port ends before it changes any label.
     with (
         Service(question, session.complain, session.note) as service,
+        _watching(question, service, session),
         _Server(service.application(access), question, tls, session.complain) as port,
         _labelling(question, service, session),
     ):
@@ -64,6 +65,21 @@ def serve(question: ServeQuestion, session: ServeSession) -> None:
         query = "" if access.password else f"?token={access.token}"
         session.ready(f"{scheme}://{host}:{port}/{query}")
         threading.Event().wait()
+
+
+@contextmanager
+def _watching(question: ServeQuestion, service: Service, session: ServeSession) -> Iterator[None]:
+    """Follow where the tasks' pods are, if that is asked for. Requests are answered after the first look."""
+    if not question.watch_pods:
+        yield
+        return
+    from gavotte.agents.kubeconfig import connected
+    from gavotte.serve.pods import PodWatch
+    from gavotte.serve.scheduling import INDICES, TASK
+
+    api = connected(question.context, retries=0)
+    with PodWatch(api, service.task_nodes, (TASK, *INDICES), session.complain):
+        yield
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from gavotte.serve.access import Access
 from gavotte.serve.current import Current
 from gavotte.serve.metrics import metrics
 from gavotte.serve.pages.site import Contents, Site
+from gavotte.serve.pods import TaskNodes
 from gavotte.serve.question import ServeQuestion
 from gavotte.serve.scheduling import Extender, Scores
 from gavotte.serve.topograph import Topograph
@@ -56,6 +57,7 @@ class Service:
             self.network = Current(question.network, read_network, complain)
             export_network(self.network.get(), "topograph")
             self._topograph = Topograph(self.network.get, question.topology_file, question.label_nodes, complain)
+        self.task_nodes = TaskNodes()
         self.requests: Counter[tuple[str, int]] = Counter()
         self._placement = None
         if question.placement is not None:
@@ -159,7 +161,7 @@ class Service:
         if self.network is not None:
             application.add_routes([web.get("/api/network", self._tell), *self._topograph.routes()])
         if self._placement is not None:
-            application.add_routes(Extender(self.scores).routes())
+            application.add_routes(Extender(self.scores, self.task_nodes).routes())
         return application
 
     async def _tell(self, _: web.Request) -> web.Response:
