@@ -31,6 +31,7 @@ def lengths(within: int, across: int) -> np.ndarray[tuple[int, int], np.dtype[np
         ({"cloud.google.com/gce-topology-block": "b", "cloud.google.com/gce-topology-subblock": "s"}, "subblock=s"),
         ({"fabric.topograph.run/tier-0": "t", "fabric.topograph.run/tier-1": "u"}, "tier-0=t"),
         ({"network.topology.nvidia.com/block": "n"}, "block=n"),
+        ({"network.topology.nvidia.com/spine": "s", "network.topology.nvidia.com/leaf": "l"}, "leaf=l"),
     ],
 )
 def test_the_nearest_switch_counts(labels: dict[str, str], label: str) -> None:

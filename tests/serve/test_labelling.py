@@ -23,6 +23,7 @@ from gavotte.serve.labelling import MARK
 
 pytestmark = pytest.mark.slow
 
+OLDER = "network.topology.nvidia.com/"
 TIER = "fabric.topograph.run/tier-"
 KIND = {"kind": "NodeList", "apiVersion": "v1"}
 
@@ -35,6 +36,7 @@ class Nodes:
             name: {"metadata": {"name": name, "labels": {}, "annotations": {}}} for name in names
         }
         self.patches = 0
+        self.damaged = b""
 
     def labels(self, name: str) -> dict[str, str]:
         labels: dict[str, str] = self.nodes[name]["metadata"]["labels"]
@@ -65,7 +67,7 @@ class Nodes:
                 self._send(node)
 
             def _send(self, document: object) -> None:
-                content = json.dumps(document).encode()
+                content = owner.damaged or json.dumps(document).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
@@ -128,6 +130,49 @@ def test_labels_follow_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             until(lambda: nodes.labels("vm2")[f"{TIER}0"] == "rack-0" and f"{TIER}1" in nodes.labels("vm1"))
         assert nodes.patches == patches + 2
         assert MARK not in nodes.nodes["vm0"]["metadata"]["annotations"]
+
+
+def test_older_labels_replace_the_new_ones_and_a_command_removes_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = Nodes(["other", "vm0", "vm1", "vm2", "vm3"])
+    nodes.labels("other")[f"{TIER}0"] = "of-others"
+    with nodes.answering() as port:
+        kubeconfig(tmp_path / "config", port, monkeypatch)
+        with serving(tmp_path, "--label-nodes", network=racks()):
+            until(lambda: f"{TIER}2" in nodes.labels("vm3"))
+        nodes.labels("vm0")["zone"] = "z1"
+        older = {f"{OLDER}leaf": "rack-0", f"{OLDER}spine": "pod-0", f"{OLDER}core": "root"}
+        with serving(tmp_path, "--label-nodes", "--older-labels"):
+            until(lambda: nodes.labels("vm0") == older | {"zone": "z1"})
+            until(lambda: f"{OLDER}leaf" in nodes.labels("vm3"))
+        done = gavotte("serve", "--remove-labels", "--context", "c", cwd=tmp_path, env=os.environ)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "labels removed from 4 nodes\n")
+        assert nodes.labels("vm0") == {"zone": "z1"}
+        assert [nodes.labels(f"vm{number}") for number in (1, 2, 3)] == [{}, {}, {}]
+        assert nodes.labels("other") == {f"{TIER}0": "of-others"}
+        assert all(MARK not in node["metadata"]["annotations"] for node in nodes.nodes.values())
+        done = gavotte("serve", "--remove-labels", cwd=tmp_path, env=os.environ)
+        assert done.stderr == "labels removed from 0 nodes\n"
+
+
+def test_an_api_server_that_goes_and_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes(["vm0", "vm2"])
+    with nodes.answering() as port:
+        kubeconfig(tmp_path / "config", port, monkeypatch)
+        with serving(tmp_path, "--label-nodes", network=racks()) as served:
+            until(lambda: f"{TIER}0" in nodes.labels("vm2"))
+            for damaged in (b"{", b"[]"):
+                nodes.damaged = damaged
+                write_network(tmp_path / "n.network.json", racks())
+                time.sleep(3)
+            nodes.damaged = b""
+            del nodes.labels("vm0")[f"{TIER}0"]
+            until(lambda: f"{TIER}0" in nodes.labels("vm0"))
+            until(lambda: served.ask("/healthz").status == 200)
+    assert "Traceback" not in served.complaints
+    assert served.complaints.count("trying again until it does") == 1, served.complaints
+    assert "Kubernetes labels nodes again\n" in served.complaints
 
 
 def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

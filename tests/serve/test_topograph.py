@@ -49,6 +49,17 @@ def test_the_graph_is_the_one_that_export_writes(served: Served) -> None:
         assert (answer.status, answer.text) == (200, export_network(racks(), "topograph"))
 
 
+def test_older_labels_are_those_that_export_writes(tmp_path: Path) -> None:
+    hosts = [host.model_copy(update={"machine": "m0"}) if host.name < "vm2" else host for host in racks().hosts]
+    network = racks().model_copy(update={"hosts": hosts})
+    with serving(tmp_path, "--older-labels", network=network) as served:
+        text = result(served, {}).text
+        assert text == export_network(network, "topograph", older_labels=True)
+        assert '"network.topology.nvidia.com/accelerator": "m0"' in text
+        slurm = result(served, {"engine": {"name": "slurm"}})
+        assert (slurm.status, slurm.text) == (200, export_network(network, "slurm-topology"))
+
+
 def test_slurm_gets_its_tree(served: Served) -> None:
     request = {"engine": {"name": "slurm", "params": {"plugin": "topology/tree"}}}
     assert result(served, request).text == export_network(racks(), "slurm-conf")

@@ -33,6 +33,10 @@ class _Shown:
         "also ask for `scontrol reconfigure`. By default none.",
         "FILE",
     )
+    older_labels: bool = option("Use the labels of Topograph 0.3 to 0.5 (network.topology.nvidia.com).", default=False)
+    remove_labels: bool = option(
+        "Remove the labels that --label-nodes has set in the cluster, of all tiers, and serve nothing.", default=False
+    )
     context: str = option("Context of that cluster in the kubeconfig.", "CONTEXT", default="", show_default=False)
 
 
@@ -92,6 +96,8 @@ def serve(shown: _Shown, actions: _Actions, place: _Place, as_json: Json = False
         shown.topology_file,
         shown.scheduler_extender,
         shown.watch_pods,
+        shown.older_labels,
+        shown.remove_labels,
     )
 
     def ready(address: str) -> None:

@@ -1,7 +1,7 @@
 """Keep the labels of a cluster's nodes as the Network says where the nodes are.
 
-Labels are those of Topograph 1.0. An annotation of each node names those that this service has set. So it changes no
-label that others have set, and knows its own after a restart.
+Labels are those of Topograph 1.0, or its older ones. An annotation of each node names those that this service has set.
+So it changes no label that others have set, and knows its own after a restart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from gavotte.agents.kubeconfig import CALL_LIMIT_S, api_errors
 from gavotte.errors import GavotteError
-from gavotte.export.labels import CURRENT, LABEL_VALUE, labels_of
+from gavotte.export.labels import CURRENT, LABEL_VALUE, Keys, labels_of
 from gavotte.formats.network import Network
 from gavotte.formats.parts.counting import counted
 
@@ -29,6 +29,12 @@ EVERY_S = 60.0
 PAGE = 500
 """Nodes that are listed at a time."""
 
+RIGHTS = "nodes: get, list, patch"
+"""What the account of this service may do."""
+
+_DAMAGED = (ValueError, TypeError, AttributeError, KeyError, OSError)
+"""What the client raises when an answer breaks off or is no list of nodes."""
+
 
 class NodeLabels:
     """The labels of all nodes of a cluster.
@@ -38,13 +44,21 @@ class NodeLabels:
         network: returns the newest Network.
         note: called with a line about what has changed.
         complain: called with a warning.
+        keys: names of the labels.
     """
 
     def __init__(
-        self, api: Any, network: Callable[[], Network], note: Callable[[str], None], complain: Callable[[str], None]
+        self,
+        api: Any,
+        network: Callable[[], Network],
+        note: Callable[[str], None],
+        complain: Callable[[str], None],
+        *,
+        keys: Keys = CURRENT,
     ) -> None:
         from kubernetes import client
 
+        self._keys = keys
         self._core: Any = client.CoreV1Api(api)
         self._network = network
         self._note = note
@@ -57,10 +71,10 @@ class NodeLabels:
         Raises:
             GavotteError: when the cluster does not answer or refuses, or the Network's groups form no tree.
         """
-        wanted = labels_of(self._network(), CURRENT, LABEL_VALUE)
+        wanted = labels_of(self._network(), self._keys, LABEL_VALUE)
         count, seen = 0, set()
-        with api_errors("label nodes"):
-            for node in self._nodes():
+        with api_errors("label nodes", RIGHTS):
+            for node in _nodes(self._core):
                 seen.add(node.metadata.name)
                 count += self._reconcile_one(node.metadata, wanted.get(node.metadata.name, {}))
         if missing := sorted(set(wanted) - seen):
@@ -77,26 +91,20 @@ class NodeLabels:
             if network is not known or time.monotonic() >= due_s:
                 try:
                     count = self.reconcile()
-                except GavotteError as error:
+                except (GavotteError, *_DAMAGED) as error:
                     if not failures:
-                        self._complain(f"{error}; trying again until it does")
+                        reason = error if isinstance(error, GavotteError) else "Kubernetes sent a damaged list of nodes"
+                        self._complain(f"{reason}; trying again until it does")
                     failures += 1
                     known, due_s = network, time.monotonic() + min(2.0**failures, EVERY_S)
                 else:
+                    if failures:
+                        self._note("Kubernetes labels nodes again")
                     if count:
                         self._note(f"{counted(count, 'node')} got other labels")
                     failures = 0
                     known, due_s = network, time.monotonic() + EVERY_S
             stop.wait(LOOK_S)
-
-    def _nodes(self) -> Iterator[Any]:
-        token = None
-        while True:
-            page = self._core.list_node(limit=PAGE, _continue=token, _request_timeout=CALL_LIMIT_S)
-            yield from page.items
-            token = page.metadata._continue
-            if not token:
-                return
 
     def _reconcile_one(self, node: Any, wanted: Mapping[str, str]) -> bool:
         """Change a node's labels if they are not as wanted; return whether they changed."""
@@ -122,3 +130,38 @@ class NodeLabels:
         if text not in self._warned:
             self._warned.add(text)
             self._complain(text)
+
+
+def remove_labels(api: Any) -> int:
+    """Remove all labels that this service has set in a cluster, of any tier; return the number of nodes that had some.
+
+    Args:
+        api: a client of the cluster.
+
+    Raises:
+        GavotteError: when the cluster does not answer or refuses.
+    """
+    from kubernetes import client
+
+    core: Any = client.CoreV1Api(api)
+    count = 0
+    with api_errors("remove labels of nodes", RIGHTS):
+        for node in _nodes(core):
+            mark = (node.metadata.annotations or {}).get(MARK)
+            if mark is None:
+                continue
+            changes = dict.fromkeys(set(filter(None, mark.split(","))) & set(node.metadata.labels or {}))
+            body = {"metadata": {"labels": changes, "annotations": {MARK: None}}}
+            core.patch_node(node.metadata.name, body, _request_timeout=CALL_LIMIT_S)
+            count += 1
+    return count
+
+
+def _nodes(core: Any) -> Iterator[Any]:
+    token = None
+    while True:
+        page = core.list_node(limit=PAGE, _continue=token, _request_timeout=CALL_LIMIT_S)
+        yield from page.items
+        token = page.metadata._continue
+        if not token:
+            return

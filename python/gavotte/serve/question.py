@@ -46,6 +46,8 @@ class ServeQuestion:
         read_only: whether pages can start and cancel nothing.
         topology_file: the file of Slurm that clients of Topograph's API may have written; None = none.
         scheduler_extender: whether Kubernetes' scheduler is to get scores, which needs a Placement.
+        older_labels: whether labels have the names that Topograph 0.3 to 0.5 gave them.
+        remove_labels: whether to remove the labels of a cluster's nodes, and serve nothing.
         watch_pods: whether to learn from a Kubernetes cluster on which nodes the pods of the Placement's tasks are.
     """
 
@@ -68,6 +70,8 @@ class ServeQuestion:
     topology_file: Path | None = None
     scheduler_extender: bool = False
     watch_pods: bool = False
+    older_labels: bool = False
+    remove_labels: bool = False
 
     @property
     def is_local(self) -> bool:
@@ -88,6 +92,10 @@ class ServeQuestion:
             raise GavotteError(
                 "the scheduler extender follows a Placement", hint="name the Placement: --placement FILE"
             )
+        if self.remove_labels:
+            if self.label_nodes:
+                raise GavotteError("labels are either kept or removed", hint="leave out --label-nodes")
+            return
         if self.network is None and self.store is None:
             raise GavotteError("there is nothing to serve", hint="name a Network, a store or both")
         if self.network is None and (self.label_nodes or self.placement is not None):
@@ -111,6 +119,8 @@ class ServeQuestion:
             raise GavotteError(
                 "a context is only used to label nodes and to watch pods", hint="add --label-nodes or --watch-pods"
             )
+        if self.older_labels and self.network is None:
+            raise GavotteError("labels follow a Network", hint="name the Network, or leave out --older-labels")
         if self.guarantee is not None and not self.hosts:
             raise GavotteError("guarantees are applied to hosts", hint="name the hosts")
         if self.apps and self.placement is None:

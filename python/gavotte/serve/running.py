@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
 from gavotte.extras import needs
+from gavotte.formats.parts.counting import counted
 from gavotte.serve.access import Access
 from gavotte.serve.question import ServeQuestion
 from gavotte.serve.service import Service
@@ -43,12 +44,19 @@ class ServeSession:
 
 
 def serve(question: ServeQuestion, session: ServeSession) -> None:
-    """Serve until an exception ends the wait, such as the one of a signal.
+    """Serve until an exception ends the wait, such as the one of a signal; or only remove the labels of nodes.
 
     Raises:
         GavotteError: when a file cannot be read, or the address cannot be used.
     """
     question.check()
+    if question.remove_labels:
+        from gavotte.agents.kubeconfig import connected
+        from gavotte.serve.labelling import remove_labels
+
+        count = remove_labels(connected(question.context, retries=0))
+        session.note(f"labels removed from {counted(count, 'node')}")
+        return
     access = Access(session.token or question.token(), question.password(), question.is_local)
     tls = _tls(question)
     # A second service at the same port ends before it changes any label.
@@ -89,9 +97,12 @@ def _labelling(question: ServeQuestion, service: Service, session: ServeSession)
         yield
         return
     from gavotte.agents.kubeconfig import connected
+    from gavotte.export.labels import CURRENT, OLDER
     from gavotte.serve.labelling import NodeLabels
 
-    labels = NodeLabels(connected(question.context), service.network.get, session.note, session.complain)
+    keys = OLDER if question.older_labels else CURRENT
+    api = connected(question.context, retries=0)
+    labels = NodeLabels(api, service.network.get, session.note, session.complain, keys=keys)
     stop = threading.Event()
     thread = threading.Thread(target=labels.keep, args=(stop,), name="labels", daemon=True)
     thread.start()

@@ -55,8 +55,14 @@ class Service:
         self.network = None
         if question.network is not None:
             self.network = Current(question.network, read_network, complain)
-            export_network(self.network.get(), "topograph")
-            self._topograph = Topograph(self.network.get, question.topology_file, question.label_nodes, complain)
+            export_network(self.network.get(), "topograph", older_labels=question.older_labels)
+            self._topograph = Topograph(
+                self.network.get,
+                question.topology_file,
+                question.label_nodes,
+                complain,
+                older_labels=question.older_labels,
+            )
         self.task_nodes = TaskNodes()
         self.requests: Counter[tuple[str, int]] = Counter()
         self._placement = None

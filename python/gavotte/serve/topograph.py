@@ -96,11 +96,19 @@ class Topograph:
         file: the only file that clients may have written; None = none.
         labelling: whether the nodes of a Kubernetes cluster are being labelled.
         complain: called with a warning.
+        older_labels: whether labels have the names that Topograph 0.3 to 0.5 gave them.
     """
 
     def __init__(
-        self, network: Callable[[], Network], file: Path | None, labelling: bool, complain: Callable[[str], None]
+        self,
+        network: Callable[[], Network],
+        file: Path | None,
+        labelling: bool,
+        complain: Callable[[str], None],
+        *,
+        older_labels: bool = False,
     ) -> None:
+        self._older_labels = older_labels
         self._network = network
         self._file = file
         self._labelling = labelling
@@ -171,7 +179,7 @@ class Topograph:
             return self._slurm(network, validate(_SlurmParams, asked.engine.params, SOURCE))
         if asked.engine.name == LABELS:
             return WRITTEN
-        text = export_network(network, "topograph")
+        text = export_network(network, "topograph", older_labels=self._older_labels)
         return _with_idents(text, names) if names else text
 
     def _slurm(self, network: Network, params: _SlurmParams) -> str:

@@ -25,6 +25,7 @@ NEAREST = (
     "fabric.topograph.run/tier-0",
     "cloud.google.com/gce-topology-subblock",
     "cloud.google.com/gce-topology-block",
+    "network.topology.nvidia.com/leaf",
     "network.topology.nvidia.com/block",
 )
 """Labels of the nearest switch, by the names of other providers; the first one that a host has counts."""
