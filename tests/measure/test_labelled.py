@@ -10,7 +10,7 @@ from tests.measure.test_sparse_played import off, racks
 
 from gavotte.formats.inventory import Host
 from gavotte.measure import MeasureQuestion, carry_out, plan_measurement
-from gavotte.measure.plan.labelled import rack_labels, with_labels
+from gavotte.measure.plan.labelled import disagreement, rack_labels, with_labels
 from gavotte.model import check_held_out, model
 
 NAMES = ["a", "b", "c", "d"]
@@ -29,6 +29,15 @@ def lengths(within: int, across: int) -> np.ndarray[tuple[int, int], np.dtype[np
     [
         ({"topology.k8s.aws/network-node-layer-1": "x", "topology.k8s.aws/network-node-layer-3": "z"}, "layer-3=z"),
         ({"cloud.google.com/gce-topology-block": "b", "cloud.google.com/gce-topology-subblock": "s"}, "subblock=s"),
+        (
+            {
+                f"oci.oraclecloud.com/host.{name}": name
+                for name in ("id", "network_block_id", "rack_id", "serial_number")
+            },
+            "host.rack_id=rack_id",
+        ),
+        ({f"oci.oraclecloud.com/rdma.{name}_block_id": name for name in ("local", "network")}, "local_block_id=local"),
+        ({"oci.oraclecloud.com/host.network_block_id": "b"}, "host.network_block_id=b"),
         ({"fabric.topograph.run/tier-0": "t", "fabric.topograph.run/tier-1": "u"}, "tier-0=t"),
         ({"network.topology.nvidia.com/block": "n"}, "block=n"),
         ({"network.topology.nvidia.com/spine": "s", "network.topology.nvidia.com/leaf": "l"}, "leaf=l"),
@@ -87,3 +96,79 @@ def test_labels_show_the_links_of_racks_behind_hidden_routers() -> None:
     groups = model(result.history).groups
     assert len(groups) == 3
     assert all(len({of[member] for member in group.members}) == 1 and group.up_bps for group in groups)
+
+
+HOSTS = [f"h{number}" for number in range(6)]
+TWO_RACKS = {name: f"k={1 + number // 3}" for number, name in enumerate(HOSTS)}
+UNKNOWN = np.full((6, 6), np.nan)
+
+
+def nearness(within: float, across: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Return values of two racks of three hosts each."""
+    rack = np.arange(6) // 3
+    matrix = np.where(rack[:, None] == rack[None, :], within, across)
+    np.fill_diagonal(matrix, np.nan)
+    return matrix
+
+
+def test_rates_that_contradict_labels_are_reported() -> None:
+    rates = nearness(1e9, 3e8)
+    assert disagreement(rates, UNKNOWN, HOSTS, TWO_RACKS) == ""
+    swapped = TWO_RACKS | {"h0": "k=2", "h5": "k=1"}
+    note = disagreement(rates, UNKNOWN, HOSTS, swapped)
+    assert note == (
+        "labels and rates disagree on 2 hosts: h0 is in `k=2` by its label, with rates of 30% to hosts there, "
+        "and of 100% of what both allow to hosts of `k=1`; the labels are used"
+    )
+    # Of a single pair, too, and where half the paths are unknown.
+    few = rates.copy()
+    few[::2, 1::2] = np.nan
+    assert "h0 is in `k=2`" in disagreement(few, UNKNOWN, HOSTS, swapped)
+    # A host without a label, and racks of one host, contradict nothing.
+    assert disagreement(rates, UNKNOWN, HOSTS, {"h0": "k=1", "h3": "k=2"}) == ""
+    assert disagreement(UNKNOWN, UNKNOWN, HOSTS, swapped) == ""
+
+
+def test_hosts_of_unlike_speed_do_not_contradict_labels() -> None:
+    # The first rack's hosts are slow, and one of the second's.
+    limits = np.array([1e8, 1e8, 1e8, 1e9, 1e9, 2e8])
+    rates = np.minimum(np.minimum(limits[:, None], limits[None, :]), nearness(1e10, 5e8))
+    np.fill_diagonal(rates, np.nan)
+    assert disagreement(rates, UNKNOWN, HOSTS, TWO_RACKS) == ""
+    # Round trips of the second rack's hosts are short in any case.
+    own_s = np.array([1e-4, 1e-4, 1e-4, 1e-5, 1e-5, 1e-5])
+    trips = own_s[:, None] + own_s[None, :] + nearness(1e-5, 3e-5)
+    assert disagreement(UNKNOWN, trips, HOSTS, TWO_RACKS) == ""
+
+
+def test_round_trips_that_contradict_labels_are_reported() -> None:
+    trips = nearness(4e-5, 9e-5)
+    assert disagreement(nearness(1e9, 1e9), trips, HOSTS, TWO_RACKS) == ""
+    note = disagreement(nearness(1e9, 1e9), trips, HOSTS, TWO_RACKS | {"h0": "k=2"})
+    assert note == (
+        "labels and round trips disagree on 1 host: h0 is in `k=2` by its label, with round trips of 90 us to hosts "
+        "there, and of 40 us to hosts of `k=1`; the labels are used"
+    )
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_measurement_behind_hidden_routers_reports_wrong_labels(wrong: bool) -> None:
+    topology = racks(2, 4, 8.0)
+    oracle = Oracle(topology)
+    oracle.hops[oracle.hops > 0] = 1
+    network = PlayedNetwork(oracle, seed=1)
+    of = {host.name: str(host.switch) for host in topology.host}
+    if wrong:
+        of["h0"] = "tor1"
+    hosts = [
+        host.model_copy(update={"labels": {"oci.oraclecloud.com/host.rack_id": of[host.name]}})
+        for host in network.inventory.host
+    ]
+    with network.held():
+        inventory = network.inventory.model_copy(update={"host": hosts})
+        result = carry_out(plan_measurement(MeasureQuestion(inventory, seed=1)))
+    reports = [
+        warning for warning in result.warnings if warning.startswith("labels and rates disagree on 1 host: h0 is in")
+    ]
+    assert len(reports) == wrong, result.warnings
+    assert wrong or not any("disagree" in warning for warning in result.warnings)

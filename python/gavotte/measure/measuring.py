@@ -246,7 +246,7 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
             busy=[(names[i], names[j]) for i, j in state.busy],
             stopped=underway.stopped,
             payload_bytes=paths.method.probe.burst_train.payload_bytes,
-            events=state.warnings,
+            events=[*state.warnings, *filter(None, [state.disagreement()])],
         )
 
 

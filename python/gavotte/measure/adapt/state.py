@@ -16,6 +16,7 @@ from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.plan.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
 from gavotte.measure.plan.cost import LOST_S
 from gavotte.measure.plan.credit import Sendings, SpentCredits
+from gavotte.measure.plan.labelled import disagreement
 from gavotte.measure.plan.opening import Opening
 from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.round_trips import RoundTrips
@@ -121,6 +122,16 @@ class State:
             if path.answered:
                 rate[i, j] = path.reading.goodput_bps
         return rate
+
+    def disagreement(self) -> str:
+        """Return which hosts are in another rack than the labels say that stand for routers; empty = none is."""
+        if not self.results.labelled:
+            return ""
+        trips_s = np.full((len(self.plan.names),) * 2, np.nan)
+        for (_, i, j), path in sorted(self.results.paths.items()):
+            if path.rtt_s > 0:
+                trips_s[i, j] = path.rtt_s
+        return disagreement(self.rates(), trips_s, self.plan.names, self.plan.labels)
 
     def here(self) -> set[int]:
         """Return the hosts that answer. Only they take part: a dead one would cost every peer its waiting time."""

@@ -19,6 +19,7 @@ PLACES = (
     "topology.k8s.aws/",
     "cloud.google.com/gce-topology",
     "oci.oraclecloud.com/host.",
+    "oci.oraclecloud.com/rdma.",
     "fabric.topograph.run/",
     "accelerator.topograph.run/",
     "network.topology.nvidia.com/",
