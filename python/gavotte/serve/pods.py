@@ -22,8 +22,8 @@ CHOICE_S = 30.0
 MOST_CHOICES = 100_000
 """Most choices that are remembered."""
 
-WATCH_S = 60.0
-"""Time after which all pods are listed again, in seconds."""
+WATCH_S = 50.0
+"""Time after which all pods are listed again, in seconds. Many load balancers cut connections after a minute."""
 
 PAGE = 500
 """Pods that are listed at a time."""
