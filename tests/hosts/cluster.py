@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from gavotte.formats.inventory import Inventory, read_inventory
 
 HOSTS = ("a", "b", "c", "d")
 CONTROLLER = "boss"
-CLOUD = topology([{"name": name, "rate": "1gbit", "egress": "200mbit"} for name in (*HOSTS, CONTROLLER)])
 
 
 def sshd() -> str | None:
@@ -38,10 +37,11 @@ def lacking() -> str:
 
 
 class Cluster:
-    """Four hosts with SSH servers, and a fifth on which the controller runs."""
+    """Hosts with SSH servers, and another one on which the controller runs."""
 
-    def __init__(self, cloud: lab.Session, folder: Path) -> None:
+    def __init__(self, cloud: lab.Session, folder: Path, hosts: Sequence[str] = HOSTS) -> None:
         self.cloud = cloud
+        self.hosts = hosts
         self.folder = folder
         self.addresses = {host.name: host.address for host in read_inventory(cloud.hosts_file).host}
         self.config = folder / "ssh_config"
@@ -121,7 +121,7 @@ class Cluster:
 
     def configure(self) -> None:
         """Write the controller's ssh configuration, known hosts and inventory."""
-        keys = [f"{self.addresses[h]} {(self.folder / h / 'host_key.pub').read_text().strip()}" for h in HOSTS]
+        keys = [f"{self.addresses[h]} {(self.folder / h / 'host_key.pub').read_text().strip()}" for h in self.hosts]
         (self.folder / "known_hosts").write_text("\n".join(keys) + "\n")
         common = {
             "IdentityFile": self.folder / "user_key",
@@ -129,8 +129,9 @@ class Cluster:
             "UserKnownHostsFile": self.folder / "known_hosts",
             "User": "root",
         }
-        write_settings(self.config, common, *((f"Host {name}", {"HostName": self.addresses[name]}) for name in HOSTS))
-        self.write_inventory(self.inventory, {name: f"ssh://{name}" for name in HOSTS})
+        blocks = ((f"Host {name}", {"HostName": self.addresses[name]}) for name in self.hosts)
+        write_settings(self.config, common, *blocks)
+        self.write_inventory(self.inventory, {name: f"ssh://{name}" for name in self.hosts})
 
     def write_inventory(self, path: Path, agents: dict[str, str], **top: str) -> Inventory:
         """Write an inventory of these agents and read it back."""
@@ -184,15 +185,16 @@ def write_settings(path: Path, common: dict[str, Any], *blocks: tuple[str, dict[
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
-    """Run a lab with SSH servers on four hosts."""
+def cluster(folder: Path, hosts: Sequence[str] = HOSTS, restriction: Restriction | None = None) -> Iterator[Cluster]:
+    """Run a lab with SSH servers on some hosts, whose users are restricted."""
     servers: dict[str, subprocess.Popen[bytes]] = {}
+    cloud = topology([{"name": name, "rate": "1gbit", "egress": "200mbit"} for name in (*hosts, CONTROLLER)])
     try:
-        with lab.session(CLOUD, source="tests", agents=False) as cloud:
-            made = Cluster(cloud, folder)
+        with lab.session(cloud, source="tests", agents=False) as session:
+            made = Cluster(session, folder, hosts)
             servers = made.servers
-            for host in HOSTS:
-                made.serve(host)
+            for host in hosts:
+                made.serve(host, restriction)
             made.configure()
             yield made
     finally:
