@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import builders
+from tests.guides import block
 
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
@@ -119,3 +120,90 @@ else:
             print(json.dumps({"way": scatter.way, "hosts": hosts, "sums": client.gather(sums)}), flush=True)
 """
 """Program that sends three objects to the workers of a new cluster, and prints how."""
+
+
+def test_one_plugin_gives_rates_and_broadcasts_until_it_is_unregistered(tmp_path: Path) -> None:
+    program = tmp_path / "plugin.py"
+    program.write_text(PLUGIN.replace("UNDO", block("dask", "client.unregister_scheduler_plugin").strip()))
+    environment = {**os.environ, "PYTHONPATH": f"{EXAMPLES}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    before, during, away, after = (json.loads(report) for report in done.stdout.splitlines())
+    # Dask predicts by one rate for all pairs.
+    assert before["cost_s"] == before["own_cost_s"]
+    assert before["cost_s"]["h1 to h2"] == before["cost_s"]["h2 to h1"]
+    assert during["cost_s"] != during["own_cost_s"]
+    assert during["cost_s"]["h1 to h2"] == pytest.approx(8 * 6e6 / 50e6, rel=0.01)
+    assert during["cost_s"]["h2 to h1"] == pytest.approx(8 * 6e6 / 5e6, rel=0.01)
+    assert after["cost_s"] == after["own_cost_s"]
+    for each in (before, during, away, after):
+        assert each["holders"] == {"800000": ["h1", "h2", "h3"], "6000000": ["h1", "h2", "h3"]}
+        assert each["sums"] == [6_000_000] * 3
+    (sent,) = during["broadcasts"]
+    assert sorted([sent["source"], *sent["hosts"]]) == ["h1", "h2", "h3"]
+    assert (before["broadcasts"], after["broadcasts"]) == ([], away["broadcasts"])
+    # No agent was reachable, so Dask copied the object.
+    assert away["cost_s"] == during["cost_s"]
+    assert [each["action"] for each in away["broadcasts"]] == ["broadcast", "failed"]
+    assert during["left"] == away["left"] == []
+
+
+PLUGIN = """
+import json
+from pathlib import Path
+import numpy as np
+from cluster import in_lab, parser, senders
+from distributed import wait
+from gavotte import read_inventory, read_network
+from gavotte.transfer.dask import Gavotte
+
+MBIT = {"h0": 100, "h1": 50, "h2": 5, "h3": 50}
+NETWORK = {"format": "gavotte/network/1", "hosts": [{"name": n, "egress_bps": 1e6 * r} for n, r in MBIT.items()]}
+
+
+def costs(pairs, own, dask_scheduler):
+    at = {each.name: each for each in dask_scheduler.workers.values()}
+    ask = type(dask_scheduler).get_comm_cost.__get__(dask_scheduler) if own else dask_scheduler.get_comm_cost
+    return {words: ask(dask_scheduler.tasks[key], at[words.split()[-1]]) for words, key in pairs.items()}
+
+
+given = parser(None).parse_args()
+if given.at is None:
+    in_lab(__file__, [], workers=3, mbit=100)
+else:
+    folder = str(Path(__file__).parent)
+    file = Path(folder, "cloud.network.json")
+    file.write_text(json.dumps(NETWORK))
+    with senders(given.at, given.hosts, 3) as (client, _):
+        names = {address: each["name"] for address, each in client.scheduler_info(n_workers=-1)["workers"].items()}
+        at = {name: address for address, name in names.items()}
+        client.amm.stop()  # It would drop copies that no task needs yet.
+        data = {n: client.submit(np.ones, 6_000_000, "u1", workers=[at[n]], pure=False) for n in ("h1", "h2")}
+        users = {n: client.submit(len, each, workers=[at[n]], pure=False) for n, each in data.items()}
+        wait([*data.values(), *users.values()])
+        pairs = {"h1 to h2": users["h1"].key, "h2 to h1": users["h2"].key}
+        network, inventory = read_network(file), read_inventory(given.hosts)
+        agents = [host.model_copy(update={"agent": f"unix:/nowhere/{host.name}.sock"}) for host in inventory.host]
+        for change in ("none", "register", "no agents", "unregister"):
+            if change == "register":
+                client.register_plugin(Gavotte(network, inventory, folder=folder))
+            if change == "no agents":
+                away = inventory.model_copy(update={"host": agents})
+                client.register_plugin(Gavotte(network, away, folder=folder))
+            if change == "unregister":
+                UNDO
+            arrays = {size: np.ones(size, "u1") for size in (800_000, 6_000_000)}
+            kept = {size: client.scatter(array, broadcast=True, hash=False) for size, array in arrays.items()}
+            holders = {size: sorted(names[e] for e in client.who_has(one)[one.key]) for size, one in kept.items()}
+            large = kept[6_000_000]
+            sums = [client.submit(lambda data: int(data.sum()), large, workers=[each], pure=False) for each in names]
+            print(json.dumps({
+                "cost_s": client.run_on_scheduler(costs, pairs, False),
+                "own_cost_s": client.run_on_scheduler(costs, pairs, True),
+                "holders": holders,
+                "sums": client.gather(sums),
+                "broadcasts": [event for _, event in client.get_events("gavotte")],
+                "left": [str(path) for path in Path(folder).glob("gavotte-*")],
+            }), flush=True)
+"""
+"""Program that asks a scheduler for its predictions and sends two objects: before, with and after the plugin."""

@@ -1,17 +1,18 @@
 """Dask clusters that know the network between their workers. Needs `gavotte[dask]`.
 
-A large object goes to all workers by a broadcast:
+One plugin gives the scheduler the measured rates between workers, and sends large objects to them by broadcasts:
 
-    scatter = gavotte.transfer.dask.Scatter(client, gavotte.read_inventory("hosts.toml"))
+    client.register_plugin(gavotte.transfer.dask.Gavotte(network, inventory))
+    weights = client.scatter(array, broadcast=True)
+
+`Rates` is the part with the rates. `Scatter` sends objects from the client's own host instead of a worker's:
+
+    scatter = gavotte.transfer.dask.Scatter(client, inventory)
     weights = scatter(array)
-    client.submit(step, weights)
-
-The scheduler compares workers by the measured rates between them:
-
-    client.register_plugin(gavotte.transfer.dask.Rates(network, inventory))
 """
 
+from gavotte.transfer.dask.plugin import Gavotte
 from gavotte.transfer.dask.rates import Rates
 from gavotte.transfer.dask.scattering import PAYS_FROM_BYTES, Scatter, packed, pays_from_bytes, unpack
 
-__all__ = ["PAYS_FROM_BYTES", "Rates", "Scatter", "packed", "pays_from_bytes", "unpack"]
+__all__ = ["PAYS_FROM_BYTES", "Gavotte", "Rates", "Scatter", "packed", "pays_from_bytes", "unpack"]

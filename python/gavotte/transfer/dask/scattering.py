@@ -128,9 +128,7 @@ class Scatter:
         path = Path(self._folder) / f"{name}-{self._source}"
         paths = {self._source: str(path)}
         try:
-            with path.open("xb") as file:
-                path.chmod(0o600)
-                file.writelines(parts)
+            _store(path, parts)
             if targets:
                 self.last = self._to(targets).send(str(path), name)
                 paths |= {each.host: each.path for each in self.last.receivers if each.ok}
@@ -200,16 +198,36 @@ def pays_from_bytes(workers: int) -> float:
     return PAYS_FROM_BYTES[max(known)] if known else math.inf
 
 
+def write(key: str, path: str, dask_worker: Worker) -> None:
+    """Write a worker's object to a new file, as its user's own."""
+    _store(Path(path), packed(dask_worker.data[key]))
+
+
+def copied(key: str, path: str, dask_worker: Worker) -> None:
+    """Put the object of a copy into a worker's memory."""
+    dask_worker.update_data({key: unpack(read_copy(path))})
+
+
+def remove(path: str) -> None:
+    """Remove a copy on this host, if it is present. Mappings of workers stay valid."""
+    with suppress(OSError):
+        Path(path).unlink()
+
+
+def _store(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    with path.open("xb") as file:
+        path.chmod(0o600)
+        file.writelines(parts)
+
+
 def _take(key: str, copies: dict[str, str], dask_worker: Worker) -> int:
     plugin: Copies = dask_worker.plugins[Copies.name]
     return plugin.take(key, copies[dask_worker.address])
 
 
 def _remove(paths: Iterable[str]) -> None:
-    """Remove the paths that are on this host. Mappings of workers stay valid."""
     for path in paths:
-        with suppress(OSError):
-            Path(path).unlink()
+        remove(path)
 
 
 def _own(inventory: Inventory) -> str:
