@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from tests import builders
 from tests.export.test_topologies import PODS, networks
+from tests.guides import block
 
 from gavotte.export import export_network
 from gavotte.export.labels import LABEL_VALUE
@@ -28,7 +29,10 @@ import json, sys
 from pyspark.java_gateway import launch_gateway
 jvm = launch_gateway().jvm
 settings = jvm.org.apache.hadoop.conf.Configuration()
-settings.set("net.topology.script.file.name", sys.argv[1])
+if sys.argv[1].endswith(".xml"):
+    settings.addResource(jvm.org.apache.hadoop.fs.Path(sys.argv[1]))
+else:
+    settings.set("net.topology.script.file.name", sys.argv[1])
 names = jvm.java.util.ArrayList()
 for name in sys.argv[2:]:
     names.add(name)
@@ -67,10 +71,30 @@ def test_any_names_make_a_script_that_finds_them(tmp_path_factory: pytest.TempPa
     assert asked(script(tmp_path_factory.mktemp("racks"), network), *tiers(tree_of(network))) == racks
 
 
+def mapped(settings: Path, *hosts: str) -> list[str]:
+    """Return what Hadoop says by a rack script, or by a `core-site.xml`."""
+    ran = subprocess.run([PYTHON, "-c", MAPPING, settings, *hosts], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    racks: list[str] = json.loads(ran.stdout.splitlines()[-1])
+    return racks
+
+
 @pytest.mark.skipif(not PYTHON, reason="`make test-spark` runs it with Spark's own Hadoop")
 def test_hadoop_reads_the_racks(tmp_path: Path) -> None:
     racks = {host: f"/{switches[0]}" for host, switches in tiers(tree_of(PODS)).items()}
-    line = [PYTHON, "-c", MAPPING, str(script(tmp_path, PODS)), *racks, "z"]
-    ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    assert json.loads(ran.stdout.splitlines()[-1]) == [*racks.values(), "/default-rack"]
+    assert mapped(script(tmp_path, PODS), *racks, "z") == [*racks.values(), "/default-rack"]
+
+
+@pytest.mark.skipif(not PYTHON, reason="`make test-spark` runs it with Spark's own Hadoop")
+@pytest.mark.parametrize("before", ["<configuration></configuration>", "<configuration>\n</configuration>\n"])
+def test_hadoop_has_racks_after_the_guides_command_and_none_after_its_undo(tmp_path: Path, before: str) -> None:
+    script(tmp_path, PODS)
+    site = tmp_path / "core-site.xml"
+    site.write_text(before)
+    environment = {**os.environ, "HADOOP_CONF_DIR": str(tmp_path)}
+    for command, expected in (
+        (block("spark", 'sed -i "s|</configuration>'), ["/rack-0", "/rack-0", "/default-rack"]),
+        (block("spark", "sed -i '/net.topology"), ["/default-rack"] * 3),
+    ):
+        subprocess.run(["sh", "-euc", command], cwd=tmp_path, env=environment, check=True, timeout=30)
+        assert mapped(site, "a", "b", "z") == expected

@@ -1,4 +1,4 @@
-"""The guide's side-loading recipe against real Spark, which `make test-spark` downloads; otherwise left out."""
+"""The guide's side-loading recipe and event log with real Spark, which `make test-spark` downloads; else left out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 from tests import builders
-from tests.shell import until
+from tests.guides import block
+from tests.shell import GAVOTTE, until
 
 from gavotte import lab
+from gavotte.formats.app import read_app
 from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import write_network
+from gavotte.formats.placement import read_placement
 from gavotte.transfer import broadcast
 
 PYTHON = os.environ.get("GAVOTTE_SPARK", "")
@@ -23,6 +27,7 @@ PYTHON = os.environ.get("GAVOTTE_SPARK", "")
 
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not PYTHON, reason="`make test-spark` runs it with real Spark"),
 ]
 
@@ -87,3 +92,50 @@ def test_tasks_read_what_a_broadcast_has_put_beside_them(tmp_path: Path) -> None
     rows = [each.split() for each in done.stdout.splitlines()]
     assert [each[1:] for each in rows if each[0] == "side"] == [[host, checksum] for host in WORKERS]
     assert ["rows", "200000"] in rows
+
+
+SORT = """
+from pyspark.sql import SparkSession, functions
+spark = SparkSession.builder.appName("sort").getOrCreate()
+rows = spark.range(0, 400_000, 1, 4).withColumn("key", functions.xxhash64("id")).orderBy("key")
+rows.write.format("noop").mode("overwrite").save()
+spark.stop()
+"""
+SETTINGS = {
+    "spark.master": f"spark://{MASTER}:7077",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": DRIVER,
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.cores.max": str(len(WORKERS)),
+}
+
+
+def test_an_event_log_becomes_an_app_and_a_placement(tmp_path: Path) -> None:
+    events, conf = tmp_path / "events", tmp_path / "conf"
+    for folder in (events, conf):
+        folder.mkdir()
+    (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in SETTINGS.items()))
+    (tmp_path / "sort.py").write_text(SORT)
+    hosts = [{"name": name, "egress_bps": 100e6} for name in (*WORKERS, DRIVER)]
+    write_network(tmp_path / "cloud.network.json", builders.network(hosts))
+    commands = block("spark", "spark-submit").replace("/data/events", str(events))
+    with lab.session(CLOUD, source="tests") as session:
+        addresses = {host.name: host.address for host in read_inventory(session.hosts_file).host}
+        with spark(session, addresses, tmp_path) as environment:
+            path = f"{environment['SPARK_HOME']}/bin:{GAVOTTE.parent}:{os.environ['PATH']}"
+            environment |= {"SPARK_CONF_DIR": str(conf), "PATH": path}
+            line = ["sh", "-euc", f"cd {tmp_path}\n{commands}"]
+            options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": DEADLINE_S}
+            done = session.run(DRIVER, line, env=environment, **options)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    app = read_app(tmp_path / "sort.app.toml")
+    assert {task.name for task in app.task} == {"executor-0", "executor-1"}
+    moved = {(each.source, each.target): each.bytes for each in app.transfer if each.source != each.target}
+    # Each reads at least one of four partitions of one of four tasks of the other: 25,000 keys of 8 bytes.
+    assert set(moved) == {("executor-0", "executor-1"), ("executor-1", "executor-0")}
+    assert all(size > 150_000 for size in moved.values()), moved
+    assert set(read_placement(tmp_path / "sort.placement.json").assignment) == {task.name for task in app.task}
