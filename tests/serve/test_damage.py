@@ -18,8 +18,16 @@ from gavotte.formats.placement import write_placement
 
 pytestmark = pytest.mark.slow
 
-PATHS = ("/v1/generate", "/v1/lookup", "/scheduler/filter", "/scheduler/prioritize")
+PATHS = (
+    "/v1/generate",
+    "/v1/lookup",
+    "/scheduler/filter",
+    "/scheduler/prioritize",
+    "/scheduler/seconds",
+    "/scheduler/completion",
+)
 KEYS = ["provider", "engine", "nodes", "instances", "params", "name", "pod", "metadata", "labels", "nodenames", "items"]
+KEYS += ["pods", "peers", "node"]
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),

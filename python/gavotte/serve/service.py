@@ -18,6 +18,7 @@ from gavotte.serve.current import Current
 from gavotte.serve.metrics import metrics
 from gavotte.serve.pages.site import Contents, Site
 from gavotte.serve.pods import TaskNodes
+from gavotte.serve.predicting import Predictor
 from gavotte.serve.question import ServeQuestion
 from gavotte.serve.scheduling import Extender, Scores
 from gavotte.serve.topograph import Topograph
@@ -167,7 +168,7 @@ class Service:
         if self.network is not None:
             application.add_routes([web.get("/api/network", self._tell), *self._topograph.routes()])
         if self._placement is not None:
-            application.add_routes(Extender(self.scores, self.task_nodes).routes())
+            application.add_routes([*Extender(self.scores, self.task_nodes).routes(), *Predictor(self.scores).routes()])
         return application
 
     async def _tell(self, _: web.Request) -> web.Response:
