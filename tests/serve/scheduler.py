@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import yaml
+
+PLUGIN = Path(__file__).parents[2] / "packaging" / "kubernetes" / "scheduler"
+"""The sources of our scheduler."""
 
 
 def configuration(kubeconfig: str, base: str) -> dict[str, Any]:
@@ -27,3 +33,11 @@ def configuration(kubeconfig: str, base: str) -> dict[str, Any]:
         "profiles": [{"schedulerName": "gavotte"}],
         "extenders": [extender],
     }
+
+
+def plugin_configuration(kubeconfig: str, base: str) -> dict[str, Any]:
+    """Return the example configuration of our scheduler, which is named `gavotte`, with these addresses."""
+    config: dict[str, Any] = yaml.safe_load((PLUGIN / "config.yaml").read_text())
+    config["clientConnection"]["kubeconfig"] = kubeconfig
+    config["profiles"][0]["pluginConfig"][0]["args"]["url"] = base
+    return config

@@ -1,18 +1,24 @@
-# install.sh KEPT: builds Kubernetes, unpacks the other programs that it needs, and makes the images of the pods
+# install.sh KEPT: builds Kubernetes and our scheduler, unpacks the other programs that it needs, and makes the images of the pods
 set -eu
 kept=$1
 here=$PWD/tests/campaign/cluster
 version=v1.37.2
 mkdir -p "$kept/bin" "$kept/module" "$kept/packages"
+export GOPATH="$kept/go" GOCACHE="$kept/gocache" GOFLAGS='-modcacherw -mod=mod' CGO_ENABLED=0
 if ! cmp -s "$here/go.mod" "$kept/module/built.mod"; then
     cp "$here/go.mod" "$kept/module/go.mod"
-    export GOPATH="$kept/go" GOCACHE="$kept/gocache" GOFLAGS='-modcacherw -mod=mod' CGO_ENABLED=0
     stamp=k8s.io/component-base/version
     for program in kube-apiserver kube-controller-manager kube-scheduler kubelet; do
         (cd "$kept/module" && go build -ldflags "-s -w -X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=37" \
             -o "$kept/bin/" "k8s.io/kubernetes/cmd/$program")
     done
     cp "$here/go.mod" "$kept/module/built.mod"
+fi
+# The scheduler with our plugin, as users build it.
+cat packaging/kubernetes/scheduler/go.* packaging/kubernetes/scheduler/*.go >"$kept/module/scheduler.new"
+if ! cmp -s "$kept/module/scheduler.new" "$kept/module/scheduler.built"; then
+    (cd packaging/kubernetes/scheduler && GOFLAGS='-modcacherw -buildvcs=false' go build -o "$kept/bin/gavotte-scheduler")
+    mv "$kept/module/scheduler.new" "$kept/module/scheduler.built"
 fi
 if [ ! -e "$kept/unpacked" ]; then
     apt-get update -q
