@@ -18,8 +18,11 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
+from tests.guides import BLOCK, block
 
 from gavotte.cli.verbs import app
+from gavotte.export.exporting import JOB_FORMATS, TOPOLOGY_FORMATS
 
 TREE = Path(__file__).parents[2]
 INDEX = TREE / "docs" / "index.md"
@@ -34,10 +37,21 @@ PLURAL = re.compile(r"(# [a-z]{3,}?)s\b")
 """A noun whose number depends on the number before it."""
 DIVIDER = "\x1e"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh", "schedulers": "curl"}
+NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh", "topograph": "curl"}
 """Programs that a guide's reader has installed."""
 LIMIT_S = 600
-FIRST = ("tutorial", "profile", "schedulers", "reach-your-hosts")
+FIRST = (
+    "tutorial",
+    "profile",
+    "reach-your-hosts",
+    "schedulers",
+    "slurm",
+    "kubernetes",
+    "diktyo",
+    "topograph",
+    "ray",
+    "placements",
+)
 """Guides that `make test` follows; `make test-cases` follows all of them."""
 
 
@@ -131,7 +145,70 @@ def test_every_guide_has_commands() -> None:
 
 
 def test_every_guide_is_on_the_site() -> None:
-    assert sorted(GUIDES[1:]) == sorted((TREE / "docs" / "guides").glob("*.md"))
+    assert sorted(GUIDES[1:]) == sorted((TREE / "docs" / "guides").rglob("*.md"))
+
+
+INDEX_OF_SCHEDULERS = (TREE / "docs" / "guides" / "schedulers.md").read_text("utf-8")
+INTEGRATIONS = [
+    TREE / "docs" / "guides" / page
+    for page in re.findall(r"^\| \[[^]]+\]\(([^)]+)\) \| `", INDEX_OF_SCHEDULERS, re.MULTILINE)
+]
+"""Pages in the first table of the guide to schedulers."""
+GUIDES_OF_SCHEDULERS = TREE / "docs" / "guides" / "schedulers"
+OUTLINE = ("What you need", "Undo", "What .+ cannot express")
+UNDO = re.compile(r"^#+ Undo\n\n(.*?)(?=^#+ |\Z)", re.DOTALL | re.MULTILINE)
+
+
+def undo_of(page: Path) -> str:
+    """Return the command in the section `Undo`, which must have one block with one command."""
+    (section,) = UNDO.findall(page.read_text("utf-8"))
+    (command,) = [str(fenced or indented).strip() for fenced, indented in BLOCK.findall(section)]
+    assert "\n" not in command
+    return command
+
+
+@pytest.mark.parametrize("page", INTEGRATIONS, ids=lambda page: page.stem)
+def test_an_integration_has_the_usual_outline_and_one_command_to_undo_it(page: Path) -> None:
+    titles = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    at = [next(at for at, title in enumerate(titles) if re.fullmatch(part, title)) for part in OUTLINE]
+    assert at == sorted(at), titles
+    shown = undo_of(page).replace("|", r"\|")
+    assert f"]({page.relative_to(TREE / 'docs' / 'guides')}) | `{shown}` |" in INDEX_OF_SCHEDULERS
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "file"),
+    [
+        ("kubernetes", "topograph-labels", "labels.sh"),
+        ("kueue", "kueue", "kueue.yaml"),
+        ("volcano", "volcano", "hypernodes.yaml"),
+        ("podgroups", "kubernetes-podgroup", "group.yaml"),
+        ("ray", "ray", "ray-start.sh"),
+    ],
+)
+def test_a_page_has_the_undo_of_its_format_which_tests_run_in_a_real_cluster(page: str, name: str, file: str) -> None:
+    known = TOPOLOGY_FORMATS.get(name) or JOB_FORMATS[name]
+    assert undo_of(GUIDES_OF_SCHEDULERS / f"{page}.md") == known.undo.format(file=file)
+
+
+def test_the_undo_of_slurm_leaves_other_settings(tmp_path: Path) -> None:
+    theirs = "ClusterName=lab\nTaskProlog=/opt/site/task-prolog\nTopologyParam=RouteTree\n"
+    prologs = re.findall(r"^ +(\w+=/etc/slurm/.+\n)", (TREE / "examples/slurm/README.md").read_text(), re.MULTILINE)
+    assert len(prologs) == 3
+    file = tmp_path / "slurm.conf"
+    file.write_text("".join(["TopologyPlugin=topology/tree\n", theirs, *prologs]))
+    undo = undo_of(GUIDES_OF_SCHEDULERS / "slurm.md")
+    subprocess.run(["sh", "-c", undo], env={**os.environ, "SLURM_CONF": str(file)}, check=True)
+    assert file.read_text() == theirs
+
+
+def test_the_undo_of_the_extender_leaves_the_scheduler_its_profile(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(block("schedulers/extender", "apiVersion: kubescheduler.config.k8s.io/v1"))
+    before = yaml.safe_load(file.read_text())
+    assert before.pop("extenders")
+    subprocess.run(["sh", "-c", undo_of(GUIDES_OF_SCHEDULERS / "extender.md")], cwd=tmp_path, check=True)
+    assert yaml.safe_load(file.read_text()) == before
 
 
 DRY_RUN = re.compile(r"^ *gavotte ([a-z]+ .*--dry-run.*)$", re.MULTILINE)

@@ -11,7 +11,7 @@ from tests import builders
 
 from gavotte.place import order_ranks, read_pattern
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "schedulers.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "schedulers" / "host-files.md"
 
 
 def hosts_of(text: str) -> dict[str, int]:

@@ -82,8 +82,9 @@ def _watching(question: ServeQuestion, service: Service, session: ServeSession) 
         yield
         return
     from gavotte.agents.kubeconfig import connected
+    from gavotte.export.placed import TASK
     from gavotte.serve.pods import PodWatch
-    from gavotte.serve.scheduling import INDICES, TASK
+    from gavotte.serve.scheduling import INDICES
 
     api = connected(question.context, retries=0)
     with PodWatch(api, service.task_nodes, (TASK, *INDICES), session.complain):
