@@ -6,33 +6,26 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.guides import block
 
 PLUGIN = Path(__file__).parents[2] / "packaging" / "kubernetes" / "scheduler"
 """The sources of our scheduler."""
 
 
 def configuration(kubeconfig: str, base: str) -> dict[str, Any]:
-    """Return the configuration of a scheduler named `gavotte`.
+    """Return the guide's configuration of a scheduler named `gavotte`.
 
     Args:
         kubeconfig: file by which it reaches the API server.
         base: address of `gavotte serve`.
     """
-    extender = {
-        "urlPrefix": f"{base}/scheduler",
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "weight": 100,
-        "nodeCacheCapable": True,
-    }
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": kubeconfig},
-        "profiles": [{"schedulerName": "gavotte"}],
-        "extenders": [extender],
-    }
+    settings: dict[str, Any] = yaml.safe_load(
+        block("schedulers/extender", "apiVersion: kubescheduler.config.k8s.io/v1")
+    )
+    (extender,) = settings["extenders"]
+    extender["urlPrefix"] = f"{base}/scheduler"
+    own = {"leaderElection": {"leaderElect": False}, "clientConnection": {"kubeconfig": kubeconfig}}
+    return settings | own
 
 
 def plugin_configuration(kubeconfig: str, base: str) -> dict[str, Any]:
