@@ -69,10 +69,11 @@ class Predictor:
             return {"planned": None, "seconds": {}}
         actual = _actual(scores, asked.peers)
         measured = set(scores.network.names)
-        seconds = {node: scores.seconds(task, node, actual) if node in measured else math.inf for node in asked.nodes}
+        seconds = {node: scores.seconds(task, node, actual) for node in asked.nodes if node in measured}
+        finite = {node: time_s for node, time_s in seconds.items() if math.isfinite(time_s)}
         return {
-            "planned": _planned(scores, task, seconds),
-            "seconds": {node: time_s if math.isfinite(time_s) else None for node, time_s in seconds.items()},
+            "planned": scores.planned(task, asked.nodes, finite),
+            "seconds": dict.fromkeys(asked.nodes) | finite,
         }
 
     def _completion(self, asked: _CompletionQuestion) -> dict[str, float | None]:
@@ -109,23 +110,6 @@ def _actual(scores: Scores, pods: Sequence[_Pod]) -> dict[str, str]:
     """Return the nodes of the pods that are tasks."""
     tasks = ((scores.task_of(pod.labels), pod.node) for pod in pods)
     return {task: node for task, node in tasks if task is not None}
-
-
-def _planned(scores: Scores, task: str, seconds: Mapping[str, float]) -> str | None:
-    """Return the planned node if the transfers take no longer from there than was planned; None = they do.
-
-    Args:
-        scores: the Placement, and what it is about.
-        task: the task.
-        seconds: the nodes that fit its pod, and the time that its transfers take from there.
-    """
-    planned = scores.placement.assignment[task]
-    if planned not in seconds:
-        return None
-    if planned not in scores.network.names:
-        return planned
-    expected_s = max(min(seconds.values()), scores.seconds(task, planned))
-    return planned if seconds[planned] <= expected_s else None
 
 
 async def _answered(

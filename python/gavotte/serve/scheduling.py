@@ -7,7 +7,7 @@ the nodes that fit it, and gets a score of 0 to 10 for each node. `pods` knows w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -144,8 +144,8 @@ class Scores:
                 result[node] = round((MOST_SCORE - 1) * max(most_s - time_s, 0.0) / (most_s - least_s))
         return result | dict.fromkeys(best, MOST_SCORE)
 
-    def _best(self, task: str, nodes: Sequence[str], seconds: Mapping[str, float]) -> set[str]:
-        """Return the nodes that get the highest score.
+    def planned(self, task: str, nodes: Collection[str], seconds: Mapping[str, float]) -> str | None:
+        """Return the planned node of a task if its transfers take no longer from there than was planned, else None.
 
         Args:
             task: the task.
@@ -154,12 +154,20 @@ class Scores:
         """
         planned = self.placement.assignment[task]
         if planned not in nodes:
-            return set()
+            return None
         if planned not in self._at or not seconds:
-            return {planned}
+            return planned
         least_s, planned_s = min(seconds.values()), seconds.get(planned, math.inf)
-        if planned_s <= max(least_s, self.seconds(task, planned)):
+        return planned if planned_s <= max(least_s, self.seconds(task, planned)) else None
+
+    def _best(self, task: str, nodes: Sequence[str], seconds: Mapping[str, float]) -> set[str]:
+        """Return the nodes that get the highest score; the arguments are those of `planned`."""
+        planned = self.planned(task, nodes, seconds)
+        if planned is not None:
             return {planned}
+        if self.placement.assignment[task] not in nodes:
+            return set()
+        least_s = min(seconds.values())
         return {node for node, time_s in seconds.items() if time_s == least_s}
 
     def seconds(self, task: str, node: str, actual: Mapping[str, str] | None = None) -> float:
