@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from tests import builders
+from tests.serve.conversation import PLANNED, RECORDED, placing, recording
 from tests.serve.scheduler import configuration
-from tests.serve.served import Served, serving
+from tests.serve.served import serving
 from tests.shell import until
 
 from gavotte.formats.app import write_app
@@ -25,14 +26,13 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("GAVOTTE_KUBERNETES") != "real", reason="needs a cluster: make test-kubernetes"),
     pytest.mark.timeout(300),
 ]
-PLANNED = {"a": "node2", "b": "node2", "c": "node1", "d": "node2"}
 BOUND_S = 60.0
 
 
 @contextmanager
-def scheduling(folder: Path, served: Served) -> Iterator[None]:
-    """Run a scheduler that asks the extender, until the end of the block."""
-    (folder / "config.json").write_text(json.dumps(configuration(os.environ["KUBECONFIG"], served.base)))
+def scheduling(folder: Path, base: str) -> Iterator[None]:
+    """Run a scheduler that asks the extender at this address, until the end of the block."""
+    (folder / "config.json").write_text(json.dumps(configuration(os.environ["KUBECONFIG"], base)))
     program = shutil.which("kube-scheduler")
     assert program is not None
     with (folder / "log").open("wb") as log:
@@ -78,20 +78,19 @@ def core() -> Iterator[Any]:
 
 
 def test_pods_are_bound_where_the_placement_says(tmp_path: Path, core: Any) -> None:
-    tasks = list(PLANNED)
-    write_app(tmp_path / "j.app.toml", builders.app("j", *((a, b, 1_000_000) for a in tasks for b in tasks if a != b)))
-    write_placement(tmp_path / "j.placement.json", builders.placement(PLANNED, "j"))
-    network = builders.network(["node1", "node2"], 1e9)
+    # `GAVOTTE_RECORD=yes` writes the conversation that `test_conversation.py` repeats.
+    kept = RECORDED if os.environ.get("GAVOTTE_RECORD") else tmp_path
     with (
-        serving(tmp_path, "--placement", "j.placement.json", "--app", "j.app.toml", network=network) as served,
-        scheduling(tmp_path, served),
+        placing(tmp_path) as served,
+        recording(served, kept / "extender.json") as base,
+        scheduling(tmp_path, base),
     ):
-        for number, task in enumerate(tasks):
+        for number, task in enumerate(PLANNED):
             # Two are known by their task, two by their number in a job.
             numbered = {"batch.kubernetes.io/job-completion-index": str(number), "batch.kubernetes.io/job-name": "j"}
             labels = {"gavotte.io/task": task} if number % 2 else numbered
             core.create_namespaced_pod("default", pod(f"placed-{task}", labels))
-        assert bound(core, len(tasks), tmp_path) == {f"placed-{task}": node for task, node in PLANNED.items()}
+        assert bound(core, len(PLANNED), tmp_path) == {f"placed-{task}": node for task, node in PLANNED.items()}
         assert 'path="/scheduler/prioritize",status="200"} 4\n' in served.ask("/metrics").text
 
 
@@ -102,13 +101,13 @@ def test_pods_follow_a_peer_whose_planned_node_is_full(tmp_path: Path, core: Any
     network = builders.network(["node1", "node2"], 1e9)
     words = ("--scheduler-extender", "--placement", "j.placement.json", "--app", "j.app.toml", "--watch-pods")
     full = {"nodeSelector": {"kubernetes.io/hostname": "node1"}}
-    with serving(tmp_path, *words, network=network) as served, scheduling(tmp_path, served):
+    with serving(tmp_path, *words, network=network) as served, scheduling(tmp_path, served.base):
         core.create_namespaced_pod("default", pod("placed-a", {"gavotte.io/task": "a"}, **full))
         core.create_namespaced_pod("default", pod("placed-b", {"gavotte.io/task": "b"}))
         assert bound(core, 2, tmp_path) == {"placed-a": "node1", "placed-b": "node1"}
     assert "Traceback" not in served.complaints
     # A new service knows it from the cluster.
-    with serving(tmp_path, *words) as served, scheduling(tmp_path, served):
+    with serving(tmp_path, *words) as served, scheduling(tmp_path, served.base):
         core.create_namespaced_pod("default", pod("placed-c", {"gavotte.io/task": "c"}))
         assert bound(core, 3, tmp_path)["placed-c"] == "node1"
         core.delete_namespaced_pod("placed-a", "default", grace_period_seconds=0)
@@ -129,7 +128,7 @@ def test_jobs_of_other_names_are_not_placed(tmp_path: Path, core: Any) -> None:
     names = ("placed-j", "other-j")
     with (
         serving(tmp_path, "--placement", "j.placement.json", "--app", "j.app.toml", network=network) as served,
-        scheduling(tmp_path, served),
+        scheduling(tmp_path, served.base),
     ):
         try:
             for name in names:
