@@ -10,7 +10,7 @@ bytes. `place` then predicts it on other hosts. Both ways run in turns.
 
 - Dask, Spark: a cluster of the first four hosts, and one of the four that `place` chose.
 - Ray: a placement group of Ray's own choice, and one in a rack by the labels of `export --format ray`.
-- Slurm: an allocation of four nodes without a topology, and with that of `export --format slurm-conf`.
+- Slurm: a batch job on four nodes without a topology, and with that of `export --format slurm-conf`.
 - Kubernetes: pods of an Indexed Job by the default scheduler, and by one that asks `gavotte serve`.
 - torchrun: the hosts' own order, and `gavotte launch`.
 

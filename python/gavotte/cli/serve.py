@@ -33,7 +33,7 @@ class _Shown:
         "also ask for `scontrol reconfigure`. By default none.",
         "FILE",
     )
-    older_labels: bool = option("Use the labels of Topograph 0.3 to 0.5 (network.topology.nvidia.com).", default=False)
+    older_labels: bool = option("Use the names of labels that Topograph 0.3 to 0.5 set.", default=False)
     remove_labels: bool = option(
         "Remove the labels that --label-nodes has set in the cluster, of all tiers, and serve nothing.", default=False
     )
