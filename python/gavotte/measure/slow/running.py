@@ -150,8 +150,8 @@ class SlowHosts(Tabular):
     def unseen(self) -> str:
         """What the search could not see, in one line."""
         hosts = len({end.name for end in self.ends if end.kind == "host"} - set(self.silent))
-        share = f"{100 * self.pair_chance:.2g} %"
-        parts = [f"a single slow pair: {share} of the {hosts * (hosts - 1)} pairs were probed"]
+        percent = f"{100 * self.pair_chance:.2g}" if self.pair_chance < 0.1 else f"{100 * self.pair_chance:.0f}"
+        parts = [f"a single slow pair: {percent} % of the {hosts * (hosts - 1)} pairs were probed"]
         parts.append(f"a host less than {100 * self.below:g} % below the others, or one that is slow at other times")
         parts.append(f"uplinks: {self.no_uplinks}" if self.no_uplinks else "an uplink that its hosts do not fill")
         return "not seen: " + "; ".join(parts)
