@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests import builders
 from tests.serve.pods import Pods
-from tests.serve.served import Served, racks, serving
+from tests.serve.served import Served, racks, serving, serving_placement
 from tests.serve.test_labelling import kubeconfig
 from tests.shell import gavotte, until
 
@@ -140,12 +140,23 @@ def test_nodes_that_were_not_measured_get_no_points() -> None:
     assert scores == {"vm0": 0, "new": 0, "vm2": 10}
 
 
+def test_caps_say_how_fast_pairs_are_if_no_pair_has_a_rate() -> None:
+    caps = {"egress_bps": 8e8, "ingress_bps": 8e8}
+    hosts = [{"name": name, "machine": name[:3], **caps} for name in ("vm0", "vm1", "vm2", "vm3", "vm0b")]
+    racks = [
+        {"name": "r0", "members": ["vm0", "vm1", "vm0b"], "up_bps": 4e8, "down_bps": 4e8},
+        {"name": "r1", "members": ["vm2", "vm3"], "up_bps": 4e8, "down_bps": 4e8},
+    ]
+    network = builders.network(hosts, groups=racks, sharing="groups")
+    app = builders.app("job", ("a", "b", 10_000_000))
+    scores = Scores(network, builders.placement({"a": "vm0", "b": "vm1"}, "job"), [app])
+    times_s = [scores.seconds("b", node) for node in ("vm0", "vm0b", "vm1", "vm2")]
+    assert times_s == pytest.approx([0.0, 0.0, 0.1, 0.2])
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder: Path = tmp_path_factory.mktemp("served")
-    write_app(folder / "j.app.toml", APP)
-    write_placement(folder / "j.placement.json", PLACEMENT)
-    with serving(folder, "--placement", "j.placement.json", "--app", "j.app.toml", network=racks()) as server:
+    with serving_placement(tmp_path_factory.mktemp("served"), racks(), APP, PLACEMENT) as server:
         yield server
 
 

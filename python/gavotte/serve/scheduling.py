@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
+from gavotte import _core
 from gavotte.errors import FormatError
 from gavotte.export.placed import APP, TASK
 from gavotte.extras import needs
@@ -182,9 +183,43 @@ class Scores:
         for (peer, sends), size in self._peers.get(task, {}).items():
             host = self._at.get(actual.get(peer) or self.placement.assignment.get(peer, ""), at)
             if host != at:
-                rate_bps = self.network.pair_bps(*((at, host) if sends else (host, at)))
+                rate_bps = self._rate_bps(at, host) if sends else self._rate_bps(host, at)
                 total_s += 8 * size / rate_bps if rate_bps else math.inf
         return total_s
+
+    def _rate_bps(self, source: int, target: int) -> float | None:
+        """Return the rate of a pair that has its links for itself, in bit/s; None = unknown.
+
+        A Network of many hosts has caps of hosts and groups instead of rates of pairs. Where some pairs have a rate,
+        caps say nothing about the others. Hosts of one machine exchange data through its memory.
+        """
+        if (source, target) not in self._known_bps:
+            known_bps = self.network.pair_bps(source, target)
+            if known_bps is not None or not self._paired:
+                core, caps_bps = self._caps
+                links = [caps_bps[link] for link in core.links(source, target) if link in caps_bps]
+                machine = self.network.hosts[source].machine
+                together = machine is not None and machine == self.network.hosts[target].machine
+                known = [*links, *([] if known_bps is None else [known_bps])]
+                known_bps = min(known, default=math.inf if together else None)
+            self._known_bps[source, target] = known_bps
+        return self._known_bps[source, target]
+
+    @cached_property
+    def _known_bps(self) -> dict[tuple[int, int], float | None]:
+        """Rates of the pairs that were asked for."""
+        return {}
+
+    @cached_property
+    def _paired(self) -> bool:
+        """Whether any pair has a rate."""
+        return self.network.any_rate
+
+    @cached_property
+    def _caps(self) -> tuple[_core.Network, dict[tuple[str, int, int], float]]:
+        """The Network without pairs' rates, compiled, and the rates of its links, in bit/s."""
+        core = _core.Network(self.network.model_copy(update={"rate_bps": [], "latency_s": []}))
+        return core, dict(core.deciding())
 
 
 def owner_of(labels: Mapping[str, str]) -> str:
