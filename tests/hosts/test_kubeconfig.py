@@ -7,16 +7,16 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tests.api_server import Quiet, listening, write_kubeconfig
 from tests.shell import gavotte
 
 from gavotte.agents import resolve_hosts
@@ -56,7 +56,7 @@ NODES = [
 def api_server(nodes: list[dict[str, Any]], status: int = 200, message: str = "", page: int = 3) -> Iterator[int]:
     """Answer requests for nodes, some a page, until the end of the block."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             at = int(parse_qs(urlsplit(self.path).query).get("continue", ["0"])[0])
             more = {"continue": str(at + page)} if at + page < len(nodes) else {}
@@ -64,38 +64,10 @@ def api_server(nodes: list[dict[str, Any]], status: int = 200, message: str = ""
             answer["items"] = nodes[at : at + page]
             if status != 200:
                 answer = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": status}
-            content = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.send_json(answer, status)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
-
-
-def write_config(path: Path, ports: dict[str, int], current: str = "") -> None:
-    """Write a kubeconfig with a context for each port."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": current or next(iter(ports)),
-        "clusters": [{"name": name, "cluster": {"server": f"http://127.0.0.1:{port}"}} for name, port in ports.items()],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": "u"}} for name in ports],
-        "users": [{"name": "u", "user": {}}],
-    }
-    path.write_text(json.dumps(config))
+    with listening(Handler) as port:
+        yield port
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +81,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nodes_are_hosts(tmp_path: Path) -> None:
     with api_server(NODES) as port:
-        write_config(tmp_path / "config", {"c": port})
+        write_kubeconfig(tmp_path / "config", {"c": port})
         listing = from_kubeconfig()
     assert listing.absent == {"node3": "not ready", "node4": "unschedulable"}
     first, second = listing.inventory.host
@@ -122,14 +94,14 @@ def test_nodes_are_hosts(tmp_path: Path) -> None:
 def test_they_are_those_that_kubectl_lists(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": NODES}))
     with api_server(NODES) as port:
-        write_config(tmp_path / "config", {"c": port})
+        write_kubeconfig(tmp_path / "config", {"c": port})
         assert from_kubeconfig() == from_listings([tmp_path / "nodes.json"])
 
 
 def test_the_kubeconfig_is_read_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with api_server(NODES[:1]) as one, api_server(NODES[1:2]) as two:
-        write_config(tmp_path / "config", {"c": one})
-        write_config(tmp_path / "more", {"arn:aws:eks:eu:1:cluster/x": two}, current="none")
+        write_kubeconfig(tmp_path / "config", {"c": one})
+        write_kubeconfig(tmp_path / "more", {"arn:aws:eks:eu:1:cluster/x": two}, current="none")
         # Several files are merged, the first one's context counts, and missing ones do not matter.
         joined = os.pathsep.join(str(tmp_path / name) for name in ("config", "none", "more"))
         monkeypatch.setenv("KUBECONFIG", joined)
@@ -148,7 +120,7 @@ def test_the_kubeconfig_is_read_as_kubectl_does(tmp_path: Path, monkeypatch: pyt
 
 def test_the_command_line_takes_it_wherever_it_takes_hosts(tmp_path: Path) -> None:
     with api_server(NODES) as port:
-        write_config(tmp_path / "config", {"c": port})
+        write_kubeconfig(tmp_path / "config", {"c": port})
         shown = gavotte("hosts", "list", "--hosts", "kubeconfig:c", cwd=tmp_path)
         assert shown.returncode == 0, shown.stderr
         assert "10.44.0.12" in shown.stdout
@@ -187,7 +159,7 @@ def test_what_is_wrong_with_a_cluster_is_one_line(
     nodes: list[dict[str, Any]], status: int, text: str, message: str, hint: str, tmp_path: Path
 ) -> None:
     with api_server(nodes, status, text) as port:
-        write_config(tmp_path / "config", {"c": port})
+        write_kubeconfig(tmp_path / "config", {"c": port})
         with pytest.raises(GavotteError) as raised:
             from_kubeconfig()
     assert str(raised.value).startswith(message)
@@ -198,15 +170,15 @@ def test_what_is_wrong_with_a_cluster_is_one_line(
 @pytest.mark.parametrize(
     ("content", "context", "message"),
     [
-        (None, "", "Kubernetes did not let you in: no kubeconfig is at {config}"),
-        (None, "x", "kubeconfig:x: no kubeconfig is at {config}"),
-        ("{c}", "x", "Kubernetes did not let you in: {config}: has no context `x`; its contexts are c"),
-        ("", "", "Kubernetes did not let you in: Invalid kube-config. {config} file is empty"),
-        ("a: [", "", "Kubernetes did not let you in: {config}: is not a kubeconfig"),
-        ("[1]", "", "Kubernetes did not let you in: {config}: is not a kubeconfig"),
-        ('{"contexts": [3]}', "", "Kubernetes did not let you in: {config}: is not a kubeconfig"),
-        ('{"contexts": []}', "x", "Kubernetes did not let you in: {config}: has no context `x`; it has no contexts"),
-        ("\0", "", "Kubernetes did not let you in: {config}: is not a kubeconfig"),
+        (None, "", "no kubeconfig is at {config}"),
+        (None, "x", "no kubeconfig is at {config}"),
+        ("{c}", "x", "{config}: has no context `x`; its contexts are c"),
+        ("", "", "Invalid kube-config. {config} file is empty"),
+        ("a: [", "", "{config}: is not a kubeconfig"),
+        ("[1]", "", "{config}: is not a kubeconfig"),
+        ('{"contexts": [3]}', "", "{config}: is not a kubeconfig"),
+        ('{"contexts": []}', "x", "{config}: has no context `x`; it has no contexts"),
+        ("\0", "", "{config}: is not a kubeconfig"),
     ],
 )
 def test_what_is_wrong_with_a_kubeconfig_is_one_line(
@@ -214,7 +186,7 @@ def test_what_is_wrong_with_a_kubeconfig_is_one_line(
 ) -> None:
     path = tmp_path / "config"
     if content == "{c}":
-        write_config(path, {"c": 1})
+        write_kubeconfig(path, {"c": 1})
     elif content is not None:
         path.write_text(content)
     with pytest.raises(GavotteError) as raised:
@@ -229,7 +201,7 @@ def test_an_api_server_that_is_away_is_one_line_before_the_deadline(
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-        write_config(tmp_path / "config", {"c": port})
+        write_kubeconfig(tmp_path / "config", {"c": port})
         with pytest.raises(GavotteError, match=r"did not list its nodes: .*Connection refused") as raised:
             from_kubeconfig()
         assert "0x" not in str(raised.value)

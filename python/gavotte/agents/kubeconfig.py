@@ -54,9 +54,7 @@ def api_errors(what: str, right: str = "") -> Iterator[None]:
             f"Kubernetes did not {what}: {_of_connection(error)}", hint="is the cluster of your kubeconfig up?"
         ) from None
     except ConfigException as error:
-        raise GavotteError(
-            f"Kubernetes did not {what}: {one_line(str(error))}", hint="set KUBECONFIG, or name another context"
-        ) from None
+        raise GavotteError(one_line(str(error)), hint="set KUBECONFIG, or name another context") from None
 
 
 def kubeconfig_files() -> list[str]:

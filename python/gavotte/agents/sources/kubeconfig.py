@@ -37,7 +37,7 @@ def from_kubeconfig(context: str = "", *, match: str = "*", user: str | None = N
     source = f"kubeconfig:{context}" if context else "kubeconfig"
     if context and not any(map(os.path.exists, kubeconfig_files())):
         where = os.pathsep.join(kubeconfig_files())
-        raise GavotteError(f"{source}: no kubeconfig is at {where}", hint="set KUBECONFIG")
+        raise GavotteError(f"no kubeconfig is at {where}", hint="set KUBECONFIG, or name another context")
     nodes = _nodes(connected(context, retries=0))
     if not nodes:
         raise FormatError(source, "", "the cluster has no nodes", "name another context")
