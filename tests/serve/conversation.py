@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from tests import builders
-from tests.serve.served import Served, serving
-
-from gavotte.formats.app import write_app
-from gavotte.formats.placement import write_placement
+from tests.api_server import Quiet, listening
+from tests.serve.served import Served, serving_placement
 
 PLANNED = {"a": "node2", "b": "node2", "c": "node1", "d": "node2"}
 """Where the recorded job's tasks were to be."""
@@ -28,10 +25,8 @@ CHANGING = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "gen
 def placing(folder: Path) -> Iterator[Served]:
     """Run the service with the recorded job's Placement on two nodes."""
     pairs = [(a, b, 1_000_000) for a in PLANNED for b in PLANNED if a != b]
-    write_app(folder / "j.app.toml", builders.app("j", *pairs))
-    write_placement(folder / "j.placement.json", builders.placement(PLANNED, "j"))
     network = builders.network(["node1", "node2"], 1e9)
-    with serving(folder, "--placement", "j.placement.json", "--app", "j.app.toml", network=network) as served:
+    with serving_placement(folder, network, builders.app("j", *pairs), builders.placement(PLANNED, "j")) as served:
         yield served
 
 
@@ -45,26 +40,16 @@ def recording(served: Served, path: Path) -> Iterator[str]:
     """
     turns: list[dict[str, Any]] = []
 
-    class Between(BaseHTTPRequestHandler):
+    class Between(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             answer = served.ask(self.path, body)
             turn = {"path": self.path, "body": json.loads(body), "status": answer.status, "answer": answer.json}
             turns.append(_short(turn))
-            self.send_response(answer.status)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(answer.text.encode())
+            self.send_json(answer.text.encode(), answer.status)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Between) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
+    with listening(Between) as port:
+        yield f"http://127.0.0.1:{port}"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(turns, indent=1, sort_keys=True) + "\n")
 

@@ -6,9 +6,11 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.api_server import Quiet, listening
 
 
 class Pods:
@@ -39,7 +41,7 @@ class Pods:
         """Answer at a port until the end of the block, which also ends all watches."""
         owner, ended = self, threading.Event()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
@@ -75,16 +77,8 @@ class Pods:
                             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                 self.close_connection = True
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            ended.set()
-            server.shutdown()
-            server.server_close()
-            thread.join(10)
+        with listening(Handler, port) as number:
+            try:
+                yield number
+            finally:
+                ended.set()

@@ -17,7 +17,9 @@ from typing import Any
 from tests import builders
 from tests.shell import GAVOTTE
 
+from gavotte.formats.app import App, write_app
 from gavotte.formats.network import Network, write_network
+from gavotte.formats.placement import Placement, write_placement
 
 RACKS: list[dict[str, Any]] = [
     {"name": "pod-0", "members": ["vm0", "vm1", "vm2", "vm3"]},
@@ -103,3 +105,12 @@ def serving(
             process.send_signal(signal.SIGTERM)
         errors = process.communicate(timeout=20)[1]
     served.complaints = errors
+
+
+@contextmanager
+def serving_placement(folder: Path, network: Network, app: App, placement: Placement) -> Iterator[Served]:
+    """Run `gavotte serve` for Kubernetes' scheduler, with an App and its Placement."""
+    write_app(folder / "j.app.toml", app)
+    write_placement(folder / "j.placement.json", placement)
+    with serving(folder, "--placement", "j.placement.json", "--app", "j.app.toml", network=network) as served:
+        yield served

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests import builders
+from tests.api_server import Quiet, listening, write_kubeconfig
 from tests.serve.served import RACKS, racks, serving
 from tests.shell import gavotte, until
 
@@ -47,12 +47,13 @@ class Nodes:
         """Answer at a port until the end of the block."""
         owner = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 asked = parse_qs(urlsplit(self.path).query)
                 at, names = int(asked.get("continue", ["0"])[0]), sorted(owner.nodes)
                 more = {"continue": str(at + 2)} if at + 2 < len(names) else {}
-                self._send(KIND | {"metadata": more, "items": [owner.nodes[name] for name in names[at : at + 2]]})
+                page = [owner.nodes[name] for name in names[at : at + 2]]
+                self.send_json(owner.damaged or KIND | {"metadata": more, "items": page})
 
             def do_PATCH(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -64,36 +65,15 @@ class Nodes:
                         else:
                             node["metadata"][part][key] = value
                 owner.patches += 1
-                self._send(node)
+                self.send_json(owner.damaged or node)
 
-            def _send(self, document: object) -> None:
-                content = owner.damaged or json.dumps(document).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join(10)
+        with listening(Handler, port) as number:
+            yield number
 
 
 def kubeconfig(path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this cluster the current one."""
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
-    config = {"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [cluster]}
-    path.write_text(json.dumps(config | {"contexts": [context], "users": [{"name": "c", "user": {}}]}))
+    write_kubeconfig(path, {"c": port})
     monkeypatch.setenv("KUBECONFIG", str(path))
 
 
@@ -196,7 +176,7 @@ def test_what_cannot_be_labelled_is_refused(tmp_path: Path, monkeypatch: pytest.
     for name in [name for name in os.environ if name.startswith("KUBERNETES_SERVICE")]:
         monkeypatch.delenv(name)
     for words, message in (
-        (("--label-nodes",), "error: Kubernetes did not let you in"),
+        (("--label-nodes",), "error: no kubeconfig is at "),
         (("--context", "c"), "error: a context is only used to label nodes and to watch pods; add --label-nodes"),
     ):
         done = gavotte("serve", "--network", "n.network.json", "--port", "0", *words, cwd=tmp_path)

@@ -18,13 +18,12 @@ import pytest
 import yaml
 from tests import builders
 from tests.serve.scheduler import PLUGIN, configuration, plugin_configuration
-from tests.serve.served import Served, serving
+from tests.serve.served import serving_placement
 from tests.shell import until
 
 from gavotte.export import JobQuestion, export_job
-from gavotte.formats.app import App, write_app
 from gavotte.formats.network import Network
-from gavotte.formats.placement import Placement, write_placement
+from gavotte.formats.placement import Placement
 from gavotte.place import Effort, Question, decide, evaluate
 
 pytestmark = [
@@ -71,7 +70,7 @@ def delete_pods(core: Any) -> None:
 
 
 def create_node(core: Any, name: str, cpus: float, **labels: str) -> None:
-    """Create a node with room for pods of so many processors."""
+    """Create a node with room for pods that need this many processors."""
     core.create_node({"metadata": {"name": name, "labels": {"test": TEST, **labels}}})
     room = {"cpu": str(cpus), "memory": "8Gi", "pods": "9"}
     core.patch_node_status(name, {"status": {"capacity": room, "allocatable": room}})
@@ -120,15 +119,6 @@ def scheduling(folder: Path, config: Mapping[str, Any]) -> Iterator[Path]:
         process.wait(20)
 
 
-@contextmanager
-def answering(folder: Path, network: Network, app: App, placement: Placement) -> Iterator[Served]:
-    """Run `gavotte serve`."""
-    write_app(folder / "j.app.toml", app)
-    write_placement(folder / "j.placement.json", placement)
-    with serving(folder, "--placement", "j.placement.json", "--app", "j.app.toml", network=network) as served:
-        yield served
-
-
 def star(rates_bps: Mapping[str, float]) -> Network:
     """Return a Network of `home` and hosts with these rates from it, each with room for one task."""
     names = ["home", *rates_bps]
@@ -168,7 +158,7 @@ def test_pods_get_the_nodes_that_place_says_although_the_extender_scores_them_al
         return evaluate(star(LEFT), [SPREAD], {"data": "home", **nodes}).completion_s
 
     assert BEST.keys().isdisjoint(placed("default-scheduler").values())
-    with answering(tmp_path, star(DRAINED | LEFT), SPREAD, planned) as served:
+    with serving_placement(tmp_path, star(DRAINED | LEFT), SPREAD, planned) as served:
         with scheduling(tmp_path, configuration(kubeconfig, served.base)):
             tied = placed("gavotte")
             assert BEST.keys().isdisjoint(tied.values())
@@ -211,7 +201,7 @@ def test_a_pod_gets_a_node_near_its_peer_where_that_runs(core: Any, tmp_path: Pa
     placement = builders.placement({"a": "rack0-a", "b": "rack0-b"}, "pair")
     create_pod(core, "a", nodeName="rack5-a")
     with (
-        answering(tmp_path, network, PAIR, placement) as served,
+        serving_placement(tmp_path, network, PAIR, placement) as served,
         scheduling(tmp_path, plugin_configuration(os.environ["KUBECONFIG"], served.base)) as log,
     ):
         create_pod(core, "b", schedulerName="gavotte")
@@ -232,7 +222,7 @@ def test_a_group_starts_in_the_rack_that_finishes_soonest(core: Any, tmp_path: P
     objects: Any = client.CustomObjectsApi(core.api_client)
     kind = ("scheduling.k8s.io", "v1beta1", NAMESPACE, "podgroups")
     with (
-        answering(tmp_path, network, PAIR, placement) as served,
+        serving_placement(tmp_path, network, PAIR, placement) as served,
         scheduling(tmp_path, plugin_configuration(os.environ["KUBECONFIG"], served.base)) as log,
     ):
         objects.create_namespaced_custom_object(*kind, group)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests import builders
-from tests.serve.served import Served, racks, serving
+from tests.serve.served import Served, racks, serving, serving_placement
 
 from gavotte.formats.app import write_app
 from gavotte.formats.placement import write_placement
@@ -27,10 +27,7 @@ def pod(task: str, node: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder: Path = tmp_path_factory.mktemp("served")
-    write_app(folder / "j.app.toml", APP)
-    write_placement(folder / "j.placement.json", PLACEMENT)
-    with serving(folder, "--placement", "j.placement.json", "--app", "j.app.toml", network=racks()) as server:
+    with serving_placement(tmp_path_factory.mktemp("served"), racks(), APP, PLACEMENT) as server:
         yield server
 
 
