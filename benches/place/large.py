@@ -15,7 +15,7 @@ import numpy as np
 from benches.machine import machine
 from benches.place.instances import cluster, tenants
 from benches.place.judge import Judge
-from benches.place.peers import ask
+from benches.place.peers import answers, best
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
         greedy = _ours(judge, "greedy", (kind, tasks, hosts, options.seed, index))
         rows = [("search", *ours[:3]), ("greedy", *greedy[:3])]
         for preset in PRESETS:
-            peer = ask("mtkahypar", judge, preset=preset, attempts=2, threads=2, exchange=False)
+            peer = best(answers("mtkahypar", judge, preset=preset, attempts=2, threads=2, exchange=False))
             rows.append((f"Mt-KaHyPar {preset}", peer.seconds, peer.took_s, peer.peak_mb))
         for name, seconds, took_s, peak_mb in rows:
             ratio = ours[0] / seconds if ours[0] is not None and seconds else 0.0

@@ -65,20 +65,8 @@ class Answer:
     overbooked: int
 
 
-def ask(
-    peer: str,
-    judge: Judge,
-    *,
-    preset: str,
-    imbalances: Sequence[float] = IMBALANCES,
-    attempts: int = len(IMBALANCES),
-    threads: int = 1,
-    exchange: bool = True,
-) -> Answer:
-    """Return the best of some attempts of one peer; see `answers`."""
-    known = answers(
-        peer, judge, preset=preset, imbalances=imbalances, attempts=attempts, threads=threads, exchange=exchange
-    )
+def best(known: Sequence[Answer]) -> Answer:
+    """Return the fastest of some answers; one that failed if there is none."""
     none = Answer(None, 0.0, 0.0, 0.0, True, 0)
     return min(known, key=lambda answer: math.inf if answer.seconds is None else answer.seconds, default=none)
 

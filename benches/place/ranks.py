@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from benches.machine import machine
 from benches.place.judge import Judge
-from benches.place.peers import anneal, ask, built_annealer
+from benches.place.peers import anneal, answers, best, built_annealer
 from benches.place.real import DATA
 from benches.recorded import write_figure
 
@@ -139,7 +139,7 @@ def _row(
         if peer == "annealer":
             row.seconds[peer] = None if annealer is None else anneal(annealer, judge, limit_s, seed)
         else:
-            row.seconds[peer] = ask(peer, judge, preset="HIGHEST_QUALITY").seconds
+            row.seconds[peer] = best(answers(peer, judge, preset="HIGHEST_QUALITY")).seconds
     return row
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from benches.machine import machine
 from benches.place.instances import Case, cases
 from benches.place.judge import Judge
-from benches.place.peers import IMBALANCES, PEERS, ask
+from benches.place.peers import IMBALANCES, PEERS, answers, best
 
 from gavotte.errors import InfeasibleError
 from gavotte.place import Effort, Question, decide
@@ -120,7 +120,7 @@ def _place(case: Case, judge: Judge, method: str, row: Row, *, limit_s: float) -
 
 
 def _peer(peer: str, judge: Judge, row: Row) -> None:
-    answer = ask(peer, judge, preset="HIGHEST_QUALITY")
+    answer = best(answers(peer, judge, preset="HIGHEST_QUALITY"))
     row.seconds.append(answer.seconds)
     row.took_s.append(answer.took_s)
 
