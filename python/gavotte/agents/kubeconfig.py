@@ -16,6 +16,9 @@ from gavotte.extras import needs
 CALL_LIMIT_S = 30.0
 """Longest wait for an answer of the API server, in seconds."""
 
+DAMAGED = (ValueError, TypeError, AttributeError, KeyError, OSError)
+"""What the client raises when an answer breaks off, or is not what was asked for."""
+
 DEFAULT_FILE = "~/.kube/config"
 """The kubeconfig where the variable `KUBECONFIG` names none."""
 

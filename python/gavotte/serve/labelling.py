@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gavotte.agents.kubeconfig import CALL_LIMIT_S, api_errors
+from gavotte.agents.kubeconfig import CALL_LIMIT_S, DAMAGED, api_errors
 from gavotte.errors import GavotteError
 from gavotte.export.labels import CURRENT, LABEL_VALUE, Keys, labels_of
 from gavotte.formats.network import Network
@@ -31,9 +31,6 @@ PAGE = 500
 
 RIGHTS = "nodes: get, list, patch"
 """What the account of this service may do."""
-
-_DAMAGED = (ValueError, TypeError, AttributeError, KeyError, OSError)
-"""What the client raises when an answer breaks off or is no list of nodes."""
 
 
 class NodeLabels:
@@ -91,7 +88,7 @@ class NodeLabels:
             if network is not known or time.monotonic() >= due_s:
                 try:
                     count = self.reconcile()
-                except (GavotteError, *_DAMAGED) as error:
+                except (GavotteError, *DAMAGED) as error:
                     if not failures:
                         reason = error if isinstance(error, GavotteError) else "Kubernetes sent a damaged list of nodes"
                         self._complain(f"{reason}; trying again until it does")

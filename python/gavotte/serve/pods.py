@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gavotte.agents.kubeconfig import CALL_LIMIT_S, api_errors
+from gavotte.agents.kubeconfig import CALL_LIMIT_S, DAMAGED, api_errors
 from gavotte.errors import GavotteError
 
 CHOICE_S = 30.0
@@ -30,9 +30,6 @@ PAGE = 500
 
 ENDED = ("Succeeded", "Failed")
 """Phases of a pod that runs no more."""
-
-_DAMAGED = (ValueError, TypeError, AttributeError, KeyError, OSError)
-"""What the client raises when an answer breaks off or is no list of pods."""
 
 TaskOf = Callable[[Mapping[str, str]], str | None]
 """Returns the task of a pod by its labels."""
@@ -162,7 +159,7 @@ class PodWatch:
                 with api_errors("list pods", "pods: list, watch"):
                     self._follow(label)
                 failures = 0
-            except (GavotteError, *_DAMAGED) as error:
+            except (GavotteError, *DAMAGED) as error:
                 if not self._away:
                     reason = error if isinstance(error, GavotteError) else "Kubernetes sent a damaged list of pods"
                     self._complain(f"{reason}; trying again until it does, and scoring by what is known")
