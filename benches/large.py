@@ -2,8 +2,8 @@
 
     make bench-large [ARGS="--hosts 10000 --only place ranks --keep FOLDER"]
 
-Hosts are in racks of 16 to 48, racks in pods of 16, and both kinds of uplinks are oversubscribed 2 to 6 times. Only caps
-and groups limit, so that no file has a value of each pair. Commands that search have the default time limit of 10 s.
+Hosts are in racks of 16 to 48, racks in pods of 16, and both kinds of uplinks are oversubscribed 2 to 6 times. The
+Network is of version 2: hosts, racks and pods have latencies, and one of a thousand hosts has a slow pair. Commands that search have the default time limit of 10 s.
 
 - *seconds* and *CPU* are the wall-clock and processor time of the command, from its start to its end.
 - *MB* is the most memory that one of its processes had.
@@ -36,7 +36,7 @@ from benches.machine import machine
 
 from gavotte.export import FORMATS, JOB_FORMATS, TOPOLOGY_FORMATS
 from gavotte.formats.app import FORMAT as APP
-from gavotte.formats.network import FORMAT as NETWORK
+from gavotte.formats.network import COMPACT as NETWORK
 
 GAVOTTE = str(Path(sys.executable).with_name("gavotte"))
 GOAL_S, GOAL_MB = 30.0, 4000
@@ -51,6 +51,9 @@ RACK_HOSTS = (16, 48)
 RACKS_A_POD = 16
 CAPS_GBIT = (1, 10, 25)
 OVERSUBSCRIBED = (2, 3, 4, 6)
+HOST_S, RACK_S = (10e-6, 20e-6), (10e-6, 30e-6)
+"""Half a round trip of hosts to their racks, and what racks and pods add."""
+SLOW_EVERY = 1000
 GBIT = 1e9
 
 COLUMNS = f"{'command':<86} {'seconds':>8} {'CPU':>7} {'MB':>6}  goal"
@@ -90,20 +93,34 @@ def network(count: int, seed: int) -> dict[str, Any]:
         caps = [cap_bps * (0.5 if rng.random() < 0.1 else 1.0) for _ in names]
         labels = {"zone": f"z{len(racks) // RACKS_A_POD}"}
         hosts += [
-            {"name": name, "cpus": 4, "egress_bps": cap, "ingress_bps": cap, "price_usd": cap / GBIT, "labels": labels}
+            {
+                "name": name,
+                "cpus": 4,
+                "egress_bps": cap,
+                "ingress_bps": cap,
+                "price_usd": cap / GBIT,
+                "labels": labels,
+                "latency_s": rng.uniform(*HOST_S),
+            }
             for name, cap in zip(names, caps, strict=True)
         ]
         up_bps = sum(caps) / rng.choice(OVERSUBSCRIBED)
-        racks.append({"name": f"rack{len(racks)}", "members": names, "up_bps": up_bps, "down_bps": up_bps})
+        rack = {"name": f"rack{len(racks)}", "members": names, "up_bps": up_bps, "down_bps": up_bps}
+        racks.append(rack | {"latency_s": rng.uniform(*RACK_S)})
     pods: list[dict[str, Any]] = []
     for start in range(0, len(racks), RACKS_A_POD):
         inside = racks[start : start + RACKS_A_POD]
         up_bps = sum(rack["up_bps"] for rack in inside) / rng.choice(OVERSUBSCRIBED)
         members = [name for rack in inside for name in rack["members"]]
-        pods.append({"name": f"pod{len(pods)}", "members": members, "up_bps": up_bps, "down_bps": up_bps})
+        pod = {"name": f"pod{len(pods)}", "members": members, "up_bps": up_bps, "down_bps": up_bps}
+        pods.append(pod | {"latency_s": rng.uniform(*RACK_S)})
         for rack in inside:
             rack["parent"] = pods[-1]["name"]
-    return {"format": NETWORK, "hosts": hosts, "groups": [*racks, *pods], "sharing": "groups"}
+    slow = [
+        {"source": f"h{at}", "target": f"h{rng.randrange(at)}", "rate_bps": 0.1 * GBIT, "latency_s": 1e-3}
+        for at in range(SLOW_EVERY, len(hosts), SLOW_EVERY)
+    ]
+    return {"format": NETWORK, "hosts": hosts, "groups": [*racks, *pods], "exceptions": slow, "sharing": "groups"}
 
 
 def app(name: str, tasks: int, seed: int, *, near: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests import builders
@@ -15,9 +16,10 @@ from gavotte.formats.collective import Operation
 from gavotte.formats.network import Network
 from gavotte.mapping import map_tasks
 from gavotte.mapping.mapping import MOST_HOSTS
-from gavotte.place import Effort, PlacementLimits, Question, decide
+from gavotte.place import Effort, Goal, PlacementLimits, Question, decide, evaluate
 from gavotte.report import Outcome, report
 from gavotte.report.page import DRAWN
+from gavotte.simulate import simulate_placement
 
 MANY = MOST_HOSTS + 1000
 APP = builders.app("sort", ("a", "b", 10_000_000), ("b", "c", 5_000_000), ("c", "a", 1000))
@@ -102,3 +104,49 @@ def test_prices_of_too_many_hosts_are_refused() -> None:
         ).placement.completion_s
         > 0
     )
+
+
+def compact(size: int) -> Network:
+    """The same in version 2: half a round trip of each host, what a rack adds, and a pair that differs."""
+    whole = free(size).model_dump(exclude_unset=True)
+    for m, host in enumerate(whole["hosts"]):
+        host["latency_s"] = 1e-5 * (1 + m % 7)
+    for rack in whole["groups"]:
+        rack["latency_s"] = 1e-4
+    slow = [{"source": "v5", "target": "v10", "rate_bps": 2e7}, {"source": "v10", "target": "v5", "latency_s": 3e-4}]
+    del whole["rate_bps"]
+    return Network.model_validate(whole | {"format": "gavotte/network/2", "exceptions": slow})
+
+
+def test_verbs_answer_alike_with_and_without_matrices(tmp_path: Path) -> None:
+    tree = compact(40)
+    matrices = tree.in_matrices()
+    placed = builders.placement({"a": "v5", "b": "v10", "c": "v11"}, "sort")
+    for chosen in (placed, decide(Question(matrices, [APP]), Effort("search", time_limit_s=1)).placement):
+        # The pair that differs takes 8 x 10 MB / 20 Mbit/s.
+        of_tree, of_matrices = (evaluate(each, [APP], chosen.assignment).completion_s for each in (tree, matrices))
+        assert of_tree == pytest.approx(of_matrices)
+        assert (of_tree == pytest.approx(4.0)) == (chosen is placed)
+        assert simulate_placement(tree, [APP], chosen) == pytest.approx(simulate_placement(matrices, [APP], chosen))
+    of_tree, of_matrices = (
+        decide(Question(each, [APP]), Effort("search", time_limit_s=1)).placement.completion_s
+        for each in (tree, matrices)
+    )
+    assert of_tree == pytest.approx(of_matrices)
+    ranks = ["v5", "v10", "v11", "v20", "v33"]
+    for operation in get_args(Operation):
+        of_tree, of_matrices = (
+            plan(each, operation, size_bytes=1 << 20, ranks=ranks).predicted_s for each in (tree, matrices)
+        )
+        assert of_tree == pytest.approx(of_matrices), operation
+
+
+def test_many_hosts_of_version_2_have_latencies() -> None:
+    far = compact(MANY)
+    assert far.pair_latency_s(5, 10) == pytest.approx(1e-4 + 6e-5 + 4e-5)
+    ranks = ["v5", "v10", "v11"]
+    slow, fast = (plan(each, "broadcast", size_bytes=100, ranks=ranks).predicted_s for each in (far, free(MANY)))
+    assert slow > fast + 1e-4
+    assert map_tasks(far, APP).completion_s > 0
+    with pytest.raises(GavotteError, match="hosts are more than the"):
+        decide(Question(far, [APP]), Effort("search", time_limit_s=1), Goal("latency"))

@@ -32,12 +32,12 @@ impl Network {
     /// 1. Within a host there is no link.
     /// 2. Between hosts of one machine there is only the pair, because that traffic reaches neither the caps nor the
     ///    switches.
-    /// 3. If no pair has a rate, pairs are not links.
+    /// 3. Without a matrix of rates, only pairs that are exceptions are links.
     pub fn for_each_link(&self, m: usize, n: usize, mut visit: impl FnMut(Link)) {
         if m == n {
             return;
         }
-        if self.paired() {
+        if self.pair_index(m, n).is_some() {
             visit(Link::Pair { source: m, target: n });
         }
         if !self.capped(m, n) {
@@ -102,10 +102,12 @@ impl Network {
     /// The number of links: indices of [`Network::link_index`] are below it.
     pub fn link_count(&self) -> usize {
         let pairs = self.hosts().len() * self.hosts().len();
-        self.first_pair() + if self.paired() { pairs } else { 0 }
+        let excepted = self.exceptions().len();
+        self.first_pair() + if self.paired() { pairs } else { excepted }
     }
 
-    /// A number for each link: egresses, ingresses, up links, down links, and then pairs, by source.
+    /// A number for each link: egresses, ingresses, up links, down links, and then pairs, by source. A pair that is no
+    /// link has [`Network::link_count`].
     pub fn link_index(&self, link: Link) -> usize {
         let (hosts, groups) = (self.hosts().len(), self.groups().len());
         match link {
@@ -113,8 +115,21 @@ impl Network {
             Link::Ingress(host) => hosts + host,
             Link::Up(group) => 2 * hosts + group,
             Link::Down(group) => 2 * hosts + groups + group,
-            Link::Pair { source, target } => self.first_pair() + source * hosts + target,
+            Link::Pair { source, target } => {
+                let number = self.pair_index(source, target);
+                number.unwrap_or_else(|| self.link_count())
+            }
         }
+    }
+
+    /// The number of a pair of different hosts, if it is a link.
+    pub fn pair_index(&self, m: usize, n: usize) -> Option<usize> {
+        let place = if self.paired() {
+            Some(m * self.hosts().len() + n)
+        } else {
+            self.exception(m, n)
+        };
+        place.map(|place| self.first_pair() + place)
     }
 
     /// The number of the first pair.
@@ -137,7 +152,10 @@ impl Network {
             }
             index -= count;
         }
-        let (source, target) = (index / hosts, index % hosts);
+        let (source, target) = match self.exceptions().get(index) {
+            Some(each) => (each.source, each.target),
+            None => (index / hosts, index % hosts),
+        };
         Link::Pair { source, target }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{NetworkError, check_index, check_length, check_value};
+use crate::sparse::{Exception, Sparse, SparseParts};
 use crate::units::BitsPerSec;
 
 /// A host with its caps on traffic to and from other machines.
@@ -125,6 +126,8 @@ pub struct Network {
     colocated: Vec<usize>,
     /// For each host, the depth in bytes and the peak rate of its token bucket. Empty = none is known.
     bursts: Vec<Option<(f64, BitsPerSec)>>,
+    /// What replaces the matrices.
+    sparse: Option<Sparse>,
 }
 
 impl Network {
@@ -177,7 +180,28 @@ impl Network {
             members,
             parts,
             bursts: Vec::new(),
+            sparse: None,
         })
+    }
+
+    /// The same network with latencies of its tree and with exceptions, where it has no matrix of them.
+    ///
+    /// # Errors
+    /// [`NetworkError`] names the first invalid part.
+    pub fn with_sparse(mut self, parts: SparseParts) -> Result<Self, NetworkError> {
+        let names: Vec<String> = self.parts.hosts.iter().map(|host| host.name.clone()).collect();
+        self.sparse = Some(Sparse::new(parts, &names, self.parts.groups.len())?);
+        Ok(self)
+    }
+
+    /// The same network with other caps of its hosts.
+    ///
+    /// # Errors
+    /// If there is not one host for each.
+    pub fn with_hosts(mut self, hosts: Vec<Host>) -> Result<Self, NetworkError> {
+        check_length("the hosts", hosts.len(), self.parts.hosts.len())?;
+        self.parts.hosts = hosts;
+        Ok(self)
     }
 
     /// The same network with the token buckets of its hosts.
@@ -265,9 +289,20 @@ impl Network {
         self.colocated[host]
     }
 
-    /// Whether pairs may have rates of their own. If no pair has one, there is no matrix and no link of a pair.
+    /// Whether there is a matrix of rates, so that each pair is a link. Without one, only exceptions are.
     pub fn paired(&self) -> bool {
         !self.parts.rate_bps.is_empty()
+    }
+
+    /// The pairs that differ from the tree, by source and target; none if there is a matrix of rates.
+    pub fn exceptions(&self) -> &[Exception] {
+        let sparse = self.sparse.as_ref().filter(|_| !self.paired());
+        sparse.map_or(&[], Sparse::exceptions)
+    }
+
+    /// The position of a pair among the exceptions, if it is one.
+    pub(crate) fn exception(&self, m: usize, n: usize) -> Option<usize> {
+        self.sparse.as_ref().and_then(|sparse| sparse.position(m, n))
     }
 
     /// Whether `m` and `n` are one host, or two on one physical machine.
@@ -279,6 +314,9 @@ impl Network {
     pub fn known_rate(&self, m: usize, n: usize) -> Option<BitsPerSec> {
         if m == n {
             return Some(BitsPerSec::UNLIMITED);
+        }
+        if !self.paired() {
+            return self.sparse.as_ref().and_then(|sparse| sparse.rate(m, n));
         }
         let known = self.parts.rate_bps.get(m * self.parts.hosts.len() + n);
         known.and_then(|&bps| BitsPerSec::new(bps))
@@ -293,6 +331,10 @@ impl Network {
     pub fn latency_s(&self, m: usize, n: usize) -> Option<f64> {
         if m == n {
             return Some(0.0);
+        }
+        if self.parts.latency_s.is_empty() {
+            let sparse = self.sparse.as_ref()?;
+            return sparse.latency_s(m, n, self.left(m, n));
         }
         let known = self.parts.latency_s.get(m * self.parts.hosts.len() + n);
         known.copied().filter(|seconds| !seconds.is_nan())

@@ -1,6 +1,6 @@
 //! Networks: refused parts, links, and known rates.
 
-use gavotte_net::{BitsPerSec, Group, Host, Link, Network, NetworkParts, Sharing};
+use gavotte_net::{BitsPerSec, Exception, Group, Host, Link, Network, NetworkParts, Sharing, SparseParts};
 
 const MBIT: f64 = 1e6;
 
@@ -168,4 +168,98 @@ fn buckets_are_on_the_way_between_machines() {
     assert_eq!(Network::new(parts()).expect("sound").buckets(0, 2), None);
     assert!(with(vec![None; 3]).is_err());
     assert!(with(vec![None, None, None, burst(-1.0, 8.0)]).is_err());
+}
+
+/// The parts without matrices: half a round trip of a host to its rack is `vm`'s number in ms, a rack adds 10 ms.
+fn sparse() -> Network {
+    let exception = |source, target, rate_bps, latency_s| Exception {
+        source,
+        target,
+        rate_bps,
+        latency_s,
+    };
+    let sparse = SparseParts {
+        host_latency_s: vec![0.001, 0.002, 0.003, f64::NAN],
+        group_latency_s: vec![0.01, 0.01, 0.1],
+        exceptions: vec![
+            exception(2, 0, 0.5 * MBIT, f64::NAN),
+            exception(0, 3, f64::NAN, 0.5),
+            exception(0, 1, 16.0 * MBIT, f64::NAN),
+        ],
+    };
+    let network = Network::new(parts_without_matrix()).expect("sound");
+    network.with_sparse(sparse).expect("sound")
+}
+
+#[test]
+fn latencies_of_a_tree_add_up() {
+    let network = sparse();
+    let latency_s = |m, n| network.latency_s(m, n).map(|seconds| (seconds * 1e6).round() / 1e6);
+    assert_eq!(latency_s(0, 1), Some(0.003));
+    assert_eq!(latency_s(0, 2), Some(0.014), "left one rack, and stayed in the row");
+    assert_eq!(latency_s(0, 3), Some(0.5), "an exception");
+    assert_eq!(latency_s(1, 3), None, "unknown is not near");
+    assert_eq!(latency_s(3, 3), Some(0.0));
+}
+
+#[test]
+fn without_a_matrix_exceptions_are_links() {
+    let network = sparse();
+    let names = |m, n| {
+        let mut names = Vec::new();
+        network.for_each_link(m, n, |link| names.push(network.link_name(link)));
+        names
+    };
+    assert_eq!(names(2, 0)[0], "path from vm2 to vm0");
+    assert_eq!(names(2, 1)[0], "egress of vm2");
+    assert_eq!(names(0, 1), ["path from vm0 to vm1"]);
+    let rates = [(2, 0), (0, 3), (2, 1)].map(|(m, n)| network.known_rate(m, n));
+    assert_eq!(rates, [Some(bps(0.5 * MBIT)), None, None]);
+    assert_eq!(network.link_count(), network.first_pair() + 3);
+    for index in 0..network.link_count() {
+        assert_eq!(network.link_index(network.link(index)), index);
+    }
+    assert_eq!(
+        network.link_index(Link::Pair { source: 1, target: 2 }),
+        network.link_count()
+    );
+    assert!(network.decides(Link::Pair { source: 2, target: 0 }));
+    assert!(!network.decides(Link::Pair { source: 0, target: 3 }));
+}
+
+#[test]
+fn mistakes_in_a_tree_are_named() {
+    let refused = |parts: SparseParts| {
+        let network = Network::new(parts_without_matrix()).expect("sound");
+        network.with_sparse(parts).expect_err("a mistake").to_string()
+    };
+    let few = SparseParts {
+        host_latency_s: vec![0.0; 3],
+        ..SparseParts::default()
+    };
+    assert_eq!(refused(few), "the latencies of hosts has 3 entries, but 4 are needed");
+    let exception = |target, latency_s| SparseParts {
+        exceptions: vec![Exception {
+            source: 0,
+            target,
+            rate_bps: f64::NAN,
+            latency_s,
+        }],
+        ..SparseParts::default()
+    };
+    assert_eq!(
+        refused(exception(4, 0.1)),
+        "a host of an exception is 4, but there are only 4"
+    );
+    assert_eq!(
+        refused(exception(1, -0.1)),
+        "the latency from `vm0` to `vm1` is -0.1; it must be from zero seconds, and finite"
+    );
+}
+
+fn parts_without_matrix() -> NetworkParts {
+    NetworkParts {
+        rate_bps: Vec::new(),
+        ..parts()
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gavotte_net as net;
-use gavotte_net::{BitsPerSec, Link, NetworkParts};
+use gavotte_net::{BitsPerSec, Exception, Link, NetworkParts, SparseParts};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -21,6 +21,7 @@ struct HostOf {
     ingress_bps: Option<f64>,
     burst_bytes: Option<f64>,
     peak_bps: Option<f64>,
+    latency_s: Option<f64>,
 }
 
 #[derive(FromPyObject)]
@@ -30,6 +31,15 @@ struct GroupOf {
     up_bps: Option<f64>,
     down_bps: Option<f64>,
     parent: Option<String>,
+    latency_s: Option<f64>,
+}
+
+#[derive(FromPyObject)]
+struct ExceptionOf {
+    source: String,
+    target: String,
+    rate_bps: Option<f64>,
+    latency_s: Option<f64>,
 }
 
 /// A `gavotte.formats.network.Network`.
@@ -40,6 +50,7 @@ struct NetworkOf {
     latency_s: Vec<Vec<Option<f64>>>,
     groups: Vec<GroupOf>,
     sharing: String,
+    exceptions: Vec<ExceptionOf>,
 }
 
 /// Hosts, the network that connects them, and the links that traffic loads, checked.
@@ -59,6 +70,20 @@ impl Network {
             host.burst_bytes.map(|depth| Ok((depth, peak?))).transpose()
         };
         let bursts = network.hosts.iter().map(burst).collect::<PyResult<Vec<_>>>()?;
+        let nan = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        let exception = |each: ExceptionOf| {
+            Ok(Exception {
+                source: place(&host_at, &each.source)?,
+                target: place(&host_at, &each.target)?,
+                rate_bps: nan(each.rate_bps),
+                latency_s: nan(each.latency_s),
+            })
+        };
+        let sparse = SparseParts {
+            host_latency_s: network.hosts.iter().map(|host| nan(host.latency_s)).collect(),
+            group_latency_s: network.groups.iter().map(|group| nan(group.latency_s)).collect(),
+            exceptions: network.exceptions.into_iter().map(exception).collect::<PyResult<_>>()?,
+        };
         let mut machine_at: HashMap<String, usize> = HashMap::new();
         let mut host = |(m, host): (usize, HostOf)| {
             Ok(net::Host {
@@ -83,7 +108,7 @@ impl Network {
         };
         let known = |rows: Vec<Vec<Option<f64>>>| {
             let values = rows.into_iter().flatten();
-            values.map(|value| value.unwrap_or(f64::NAN)).collect()
+            values.map(nan).collect()
         };
         let parts = NetworkParts {
             hosts,
@@ -95,6 +120,9 @@ impl Network {
         let mut network = net::Network::new(parts).map_err(Error::from)?;
         if bursts.iter().any(Option::is_some) {
             network = network.with_bursts(bursts).map_err(Error::from)?;
+        }
+        if !sparse.is_empty() {
+            network = network.with_sparse(sparse).map_err(Error::from)?;
         }
         Ok(Self(Arc::new(network)))
     }
@@ -153,11 +181,7 @@ impl Network {
 impl Network {
     fn deciding_links(&self) -> impl Iterator<Item = Link> + '_ {
         let (hosts, groups) = (self.0.hosts().len(), self.0.groups().len());
-        let paired = if self.0.paired() { hosts * hosts } else { 0 };
-        let pairs = (0..paired).map(move |at| Link::Pair {
-            source: at / hosts,
-            target: at % hosts,
-        });
+        let pairs = (self.0.first_pair()..self.0.link_count()).map(|pair| self.0.link(pair));
         let caps = (0..hosts).flat_map(|host| [Link::Egress(host), Link::Ingress(host)]);
         let shared = (0..groups).flat_map(|group| [Link::Up(group), Link::Down(group)]);
         let all = pairs.chain(caps).chain(shared);

@@ -63,6 +63,12 @@ class QuestionOptions:
         "--fill/--no-fill",
         show_default=False,
     )
+    compact: bool | None = option(
+        "Write version 2 of the format, which grows with hosts and not with pairs. By default above 256 hosts.",
+        None,
+        "--compact/--no-compact",
+        show_default=False,
+    )
     without: list[str] | None = option("Leave out this host. May be repeated.", "HOST")
     beside: list[str] | None = option(
         "An App of yours that ran while this was measured, so that `place --running` does not count what it "
@@ -84,8 +90,8 @@ def model(
     from gavotte.errors import GavotteError
     from gavotte.formats.files.reading import check_ending, write_bytes
     from gavotte.formats.history import read_history
-    from gavotte.formats.network import write_network
-    from gavotte.model import find_constant, judge
+    from gavotte.formats.network import MOST_IN_MATRICES, write_network
+    from gavotte.model import check_held_out, compact, find_constant, judge
     from gavotte.model import model as learn
 
     kinds: dict[str, Literal["auto", "hose", "pipe", "groups"]]
@@ -112,6 +118,10 @@ def model(
         advance(1, STEPS)
         network = learn(measured, sharing=kinds[asked.sharing], constant=constant)
         network = network.model_copy(update={"beside": sorted(set(asked.beside or ()))})
+        warnings: tuple[str, ...] = ()
+        if asked.compact or (asked.compact is None and len(network.hosts) > MOST_IN_MATRICES):
+            compacted = compact(network, check_held_out(measured))
+            network, warnings = compacted.network, compacted.warnings
         advance(2, STEPS)
         findings = judge(measured, constant)
     if output is not None:
@@ -122,13 +132,13 @@ def model(
         write_bytes(asked.plot, picture(constant, findings, kind=picture_kind))
     if as_json:
         emit_json(
-            network.model_dump(mode="json")
+            network.model_dump(mode="json", exclude=set(network.absent))
             | {"findings": standouts(network), "constant": _document(constant, findings)}
         )
     else:
         _print(network)
         _show(findings, constant.choice)
-    warn(network.notes)
+    warn([*network.notes, *warnings])
     for path in (output, asked.plot):
         if path is not None:
             note(f"wrote {path}")

@@ -1,5 +1,8 @@
 """Network: what placement believes about the network between the hosts (`*.network.json`).
 
+Version 1 has matrices with one row and one column per host. Version 2 is for many hosts: it has latencies of hosts and
+groups, and a list of the pairs that differ. Up to `MOST_IN_MATRICES` hosts, reading a file makes matrices of them.
+
 Rates are what a bulk TCP connection achieves (goodput, bit/s). Row = source. None = unknown for a pair, unlimited or
 unknown for a cap; the diagonal is None (within a host). Traffic between hosts of one `machine` loads only the pair's
 own rate.
@@ -19,11 +22,6 @@ from gavotte.formats.files.reading import Emitted, check_ending, parse_json, pro
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import (
     MOST_HOSTS,
-    Amount,
-    CoreSpeed,
-    HostName,
-    Key,
-    Label,
     check_known,
     check_tree,
     check_unique,
@@ -31,7 +29,16 @@ from gavotte.formats.parts.names import (
     known_as,
     unknown_host,
 )
-from gavotte.tables import Tabular, html_rows, matrix
+from gavotte.formats.parts.network_parts import MAX_CPUS as MAX_CPUS
+from gavotte.formats.parts.network_parts import MAX_MEMORY_BYTES as MAX_MEMORY_BYTES
+from gavotte.formats.parts.network_parts import Checked as Checked
+from gavotte.formats.parts.network_parts import Connections, MtuBytes, NotNegative, RateBps, Seconds, Share
+from gavotte.formats.parts.network_parts import Group as Group
+from gavotte.formats.parts.network_parts import Host as Host
+from gavotte.formats.parts.network_parts import LinkVerdict as LinkVerdict
+from gavotte.formats.parts.network_parts import PairException as PairException
+from gavotte.formats.parts.network_parts import Sharing as Sharing
+from gavotte.tables import Tabular, html_rows, matrix, nullable
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,102 +47,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = "gavotte/network/1"
+COMPACT = "gavotte/network/2"
 
-Sharing = Literal["hose", "pipe", "groups"]
-"""Which links a transfer loads: see the completion time in the docs."""
-
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-MAX_CPUS, MAX_MEMORY_BYTES = 1e6, 1 << 60
-"""Most cpus and memory that a host may have."""
-RateBps = Annotated[float, Field(ge=1, le=1e18)]
-"""A rate. Below 1 bit/s, times computed from a file could overflow; such a path is unknown, which is null."""
-MtuBytes = Annotated[int, Field(ge=68, le=65_536)]
-Connections = Annotated[float, Field(ge=0, le=1e6)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(ge=0, le=1e9)]
-"""A time. Its bounds are far beyond any network, so that no sum or quotient of a file's values overflows."""
-
-
-class Host(Emitted):
-    """One host.
-
-    Attributes:
-        name: unique in the network.
-        cpus: cores that tasks may use.
-        memory_bytes: memory that tasks may use; 0 = unknown, not checked.
-        storage_bytes: disk space that tasks may use; 0 = unknown, not checked.
-        machine: hosts with the same value share a machine; None = alone on its own.
-        egress_bps: cap on all that it sends to other machines.
-        ingress_bps: cap on all that it receives from other machines.
-        burst_bytes: depth of the token bucket that it sends through, in bytes of TCP payload.
-        peak_bps: rate while the bucket lasts; see `gavotte.terms.goodput.transfer_s`.
-        labels: free text.
-        resources: pieces of counted resources that tasks may use, such as `gpu`.
-        core_speed: speed of its cores; tasks count their `cpus` in cores of speed 1.
-        price_usd: price of using it at all.
-        egress_low_bps: lower end of the interval of `egress_bps`; None = `egress_bps` is exact.
-        ingress_low_bps: the same of `ingress_bps`.
-        ipv6: whether other hosts send it IPv6 packets, whose headers are 20 bytes larger.
-        seen_bytes: bytes that it sent to other machines in one snapshot without its rate falling. `egress_bps` was seen
-            for no more than these. None = unknown.
-    """
-
-    name: HostName
-    cpus: Annotated[float, Field(gt=0, le=MAX_CPUS)] = 1.0
-    memory_bytes: Annotated[int, Field(ge=0, le=MAX_MEMORY_BYTES)] = 0
-    storage_bytes: Annotated[int, Field(ge=0, le=MAX_MEMORY_BYTES)] = 0
-    machine: str | None = None
-    egress_bps: RateBps | None = None
-    ingress_bps: RateBps | None = None
-    burst_bytes: Annotated[float, Field(ge=0)] | None = None
-    peak_bps: RateBps | None = None
-    labels: dict[str, str] = {}
-    resources: Annotated[dict[Key, Amount], Field(exclude_if=lambda value: not value)] = {}
-    core_speed: Annotated[CoreSpeed, Field(exclude_if=lambda value: value == 1.0)] = 1.0
-    price_usd: NotNegative = 0.0
-    egress_low_bps: RateBps | None = None
-    ingress_low_bps: RateBps | None = None
-    ipv6: bool = False
-    seen_bytes: NotNegative | None = None
-
-
-class Group(Emitted):
-    """Hosts behind one shared link, such as a rack's uplink.
-
-    Attributes:
-        name: unique among groups.
-        members: host names (of this group and of all groups below it).
-        up_bps: cap on what leaves the group.
-        down_bps: cap on what enters it.
-        parent: the group around it.
-    """
-
-    name: Label
-    members: Annotated[list[HostName], Field(min_length=1)]
-    up_bps: RateBps | None = None
-    down_bps: RateBps | None = None
-    parent: Label | None = None
-
-
-class LinkVerdict(Emitted):
-    """What concurrent experiments say about one link. For people: it changes no prediction.
-
-    Attributes:
-        link: `out of HOST`, `into GROUP`; several if no experiment could distinguish them.
-        verdict: what limits there. `hose` is a host's cap, `machine` a machine's NIC, `tor` a rack's link and
-            `aggregate` a link above racks. `open` is a link that stayed unfilled in an experiment made to fill it.
-            Anything else is `unknown`.
-        rate_bps: the limit.
-        at_least_bps: highest rate that was seen to cross it.
-        evidence: the experiments, or why nothing is known.
-    """
-
-    link: str
-    verdict: Literal["hose", "machine", "tor", "aggregate", "open", "unknown"]
-    rate_bps: RateBps | None = None
-    at_least_bps: RateBps | None = None
-    evidence: str = ""
-
+MOST_IN_MATRICES = 256
+"""Most hosts of a Network of version 2 that is read into matrices, and most of one that is written as version 1."""
 
 Doubt = Literal["guessed", "earlier"]
 """Why a rate is not a measurement.
@@ -185,9 +100,11 @@ class Network(Emitted, Tabular):
         loss: share of packets that a path loses at random, not because a queue is full (None = none seen).
         beside: applications of one's own that ran while rates were measured. The rates already include their traffic.
         cross_beside: the same, while cross traffic was measured.
+        exceptions: pairs that differ from what their hosts and groups say. Only version 2 has them, and no matrices.
+        checked: how well the measured pairs predicted others; None = this was not tried.
     """
 
-    format: Literal["gavotte/network/1"]
+    format: Literal["gavotte/network/1", "gavotte/network/2"]
     hosts: Annotated[list[Host], Field(min_length=1, max_length=MOST_HOSTS)]
     rate_bps: list[list[RateBps | None]] = []
     latency_s: list[list[Seconds | None]] = []
@@ -208,10 +125,13 @@ class Network(Emitted, Tabular):
     connections: list[list[Annotated[int, Field(ge=1, le=64)] | None]] = []
     policed: list[list[bool | None]] = []
     loss: list[list[Share | None]] = []
+    exceptions: Annotated[list[PairException], Field(exclude_if=lambda value: not value)] = []
+    checked: Annotated[Checked | None, Field(exclude_if=lambda value: value is None)] = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_unique_hosts("hosts", [h.name for h in self.hosts], field="name")
+        self._check_version()
         size = len(self.hosts)
         for key in MATRICES:
             matrix: Sequence[Sequence[float | str | None]] = getattr(self, key)
@@ -233,7 +153,41 @@ class Network(Emitted, Tabular):
             if group.parent is not None:
                 check_known(group.parent, group_names, field=f"groups[{i}].parent", what="group")
         check_tree("groups", {g.name: g.parent for g in self.groups}, single_root=False)
+        seen: set[tuple[str, str]] = set()
+        for i, each in enumerate(self.exceptions):
+            for end in ("source", "target"):
+                check_known(getattr(each, end), names, field=f"exceptions[{i}].{end}", what="host")
+            if each.source == each.target or (each.source, each.target) in seen:
+                what = "is within a host" if each.source == each.target else "is the second of its pair"
+                raise problem(what, "remove it", field=f"exceptions[{i}]")
+            seen.add((each.source, each.target))
         return self
+
+    def _check_version(self) -> None:
+        """Refuse what belongs to the other version."""
+        if self.compact:
+            if key := next((key for key in MATRICES if getattr(self, key)), None):
+                raise problem(f"is a matrix, which {COMPACT} does not have", f"remove it, or use {FORMAT}", field=key)
+            return
+        listed: list[tuple[str, Sequence[Host | Group]]] = [("hosts", self.hosts), ("groups", self.groups)]
+        known = [
+            f"{key}[{i}].latency_s"
+            for key, parts in listed
+            for i, part in enumerate(parts)
+            if part.latency_s is not None
+        ]
+        if field := next(iter(["exceptions"] * bool(self.exceptions) + known), None):
+            raise problem(f"belongs to {COMPACT}", f"use that format, and no matrices; or remove {field}", field=field)
+
+    @property
+    def compact(self) -> bool:
+        """Whether it is of version 2."""
+        return self.format == COMPACT
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """Keys that its version does not have."""
+        return frozenset(MATRICES) if self.compact else frozenset()
 
     def __repr__(self) -> str:
         """Return what it is in one line."""
@@ -252,8 +206,20 @@ class Network(Emitted, Tabular):
         return rate_matrix(str(self).strip("<>"), self.names, self.rate_bps)
 
     def pair_bps(self, source: int, target: int) -> float | None:
-        """Return the rate of a pair; None = unknown, or no pair has one."""
+        """Return the rate of a pair; None = unknown, or the pair has none of its own."""
+        if self.exceptions:
+            known = self._exception_of(source, target)
+            return None if known is None else known.rate_bps
         return self.rate_bps[source][target] if self.rate_bps else None
+
+    def _exception_of(self, source: int, target: int) -> PairException | None:
+        # Listed once. A copy with other exceptions lists them again.
+        listed: tuple[list[PairException], dict[tuple[str, str], PairException]] | None
+        listed = self.__dict__.get("_listed")
+        if listed is None or listed[0] is not self.exceptions:
+            listed = self.exceptions, {(each.source, each.target): each for each in self.exceptions}
+            self.__dict__["_listed"] = listed
+        return listed[1].get((self.hosts[source].name, self.hosts[target].name))
 
     def pair_several_bps(self, source: int, target: int) -> float | None:
         """Return the rate of several connections of a pair, never below that of one; None = unknown."""
@@ -281,7 +247,40 @@ class Network(Emitted, Tabular):
 
     def pair_latency_s(self, source: int, target: int) -> float | None:
         """Return the latency of a pair, one way; None = unknown."""
-        return self.latency_s[source][target] if self.latency_s else None
+        if not self.compact or source == target:
+            return self.latency_s[source][target] if self.latency_s else None
+        known = self._exception_of(source, target)
+        if known is not None and known.latency_s is not None:
+            return known.latency_s
+        ends = [self.hosts[end] for end in (source, target)]
+        left = self._around(ends[0].name) - self._around(ends[1].name)
+        parts = [*(host.latency_s for host in ends), *(group.latency_s for group in self.groups if group.name in left)]
+        known_s = [each for each in parts if each is not None]
+        return sum(known_s) if len(known_s) == len(parts) else None
+
+    @property
+    def knows_latency(self) -> bool:
+        """Whether the latency of any pair is known."""
+        if not self.compact:
+            return any(known for m, row in enumerate(self.latency_s) for n, known in enumerate(row) if m != n)
+        known_hosts = sum(host.latency_s is not None for host in self.hosts)
+        return known_hosts > 1 or any(each.latency_s is not None for each in self.exceptions)
+
+    def in_matrices(self) -> Self:
+        """Return the same Network as version 1: each pair has the rate and the latency that version 2 says."""
+        if not self.compact:
+            return self
+        from gavotte.formats.parts.tree import Tree, known_limits_bps, latencies_s
+
+        tree = Tree(self.hosts, self.groups, self.exceptions, self.sharing)
+        changes: dict[str, object] = {"format": FORMAT, "exceptions": []}
+        if self.knows_latency:
+            changes["latency_s"] = nullable(latencies_s(tree))
+        if any(each.rate_bps for each in self.exceptions):
+            changes["rate_bps"] = nullable(known_limits_bps(tree))
+        for key in ("hosts", "groups"):
+            changes[key] = [part.model_copy(update={"latency_s": None}) for part in getattr(self, key)]
+        return self.model_copy(update=changes)
 
     def pair_loss(self, source: int, target: int) -> float | None:
         """Return the share of packets that a pair's path loses at random; None = none seen."""
@@ -393,16 +392,18 @@ class Network(Emitted, Tabular):
             return
         size = len(self.hosts)
         for source, target in dict.fromkeys(pairs):
-            if source != target and max(source, target) < size and not self._capped(source, target):
+            if source != target and max(source, target) < size and not self._limited(source, target):
                 names = self.names
                 raise GavotteError(
                     f"the network does not say how fast {names[source]} sends to {names[target]}",
                     hint="measure that pair, or set its rate_bps",
                 )
 
-    def _capped(self, source: int, target: int) -> bool:
-        """Return whether a cap of a host or a group limits the pair, or both are on one machine."""
+    def _limited(self, source: int, target: int) -> bool:
+        """Return whether the pair, a cap of a host or a group has a rate, or both are on one machine."""
         sender, receiver = self.hosts[source], self.hosts[target]
+        if self.exceptions and self.pair_bps(source, target):
+            return True
         if self.sharing == "pipe":
             return False
         if sender.machine is not None and sender.machine == receiver.machine:
@@ -438,6 +439,7 @@ class Network(Emitted, Tabular):
             for group in self.groups
             if (members := [name for name in group.members if name in names])
         ]
+        changes["exceptions"] = [each for each in self.exceptions if {each.source, each.target} <= names]
         return self.model_copy(update=changes)
 
     @classmethod
@@ -536,12 +538,13 @@ class Network(Emitted, Tabular):
 
 
 def read_network(path: str | Path) -> Network:
-    """Read a `*.network.json`.
+    """Read a `*.network.json` of version 1 or 2; up to `MOST_IN_MATRICES` hosts, as version 1.
 
     Raises:
         FormatError: naming file, field and remedy.
     """
-    return read_noun(Network, path, parse_json)
+    network = read_noun(Network, path, parse_json)
+    return network.in_matrices() if len(network.hosts) <= MOST_IN_MATRICES else network
 
 
 def write_network(path: str | Path, network: Network) -> None:
@@ -551,4 +554,4 @@ def write_network(path: str | Path, network: Network) -> None:
         FormatError: for a name with another format's ending, or a file that cannot be written.
     """
     check_ending(path, "a Network")
-    write_text(path, network.model_dump_json() + "\n")
+    write_text(path, network.model_dump_json(exclude=set(network.absent)) + "\n")

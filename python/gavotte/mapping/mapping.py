@@ -7,6 +7,7 @@ link at a time, a mapping has one task a host and counts latencies.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -213,8 +214,8 @@ def _starts_s(network: Network, source: Ints, target: Ints, size_bytes: Floats) 
 def _alike_once(network: Network, tasks: int) -> Network:
     """Return a Network of at most `MOST_HOSTS` hosts, without those that cannot change the mapping.
 
-    If pairs have no rates of their own, hosts with the same caps and groups are interchangeable. Of each such kind
-    the first T hosts stay, for T tasks.
+    If there are no matrices, hosts with the same caps and groups and with similar latencies are interchangeable, but
+    for those of exceptions. Of each such kind the first T hosts stay, for T tasks.
 
     Raises:
         GavotteError: when more than `MOST_HOSTS` are left.
@@ -228,12 +229,14 @@ def _alike_once(network: Network, tasks: int) -> Network:
             for member in group.members:
                 around.setdefault(member, []).append(number)
         on = Counter(host.machine for host in network.hosts)
+        excepted = {name for each in network.exceptions for name in (each.source, each.target)}
         taken: Counter[object] = Counter()
         kept = []
         for place, host in enumerate(network.hosts):
             shared = host.machine if on[host.machine] > 1 else None
             room = (host.cpus * host.core_speed, host.memory_bytes, *sorted(host.resources.items()))
-            kind = (host.egress_bps, host.ingress_bps, *room, shared, *around.get(host.name, ()))
+            caps = host.egress_bps, host.ingress_bps, _octave(host.latency_s)
+            kind = (*caps, *room, shared, host.name * (host.name in excepted), *around.get(host.name, ()))
             taken[kind] += 1
             if taken[kind] <= tasks:
                 kept.append(place)
@@ -243,6 +246,11 @@ def _alike_once(network: Network, tasks: int) -> Network:
             hint="leave hosts out of the Network, or use `gavotte place`, which takes more",
         )
     return network.of_hosts(kept)
+
+
+def _octave(seconds: float | None) -> int | None:
+    """Return a number that times within a factor of two have in common."""
+    return math.frexp(seconds)[1] if seconds else None
 
 
 def _greedy(problem: _Problem) -> Ints:

@@ -8,6 +8,7 @@ from gavotte.loading import load_on_first_use
 
 if TYPE_CHECKING:
     from gavotte.model.choosing import PURPOSES, Choice, Purpose
+    from gavotte.model.compact import Compacted, compact
     from gavotte.model.constant import METHODS, Constant, find_constant, model, transfer_times
     from gavotte.model.held_out import HeldOutCheck, check_held_out
     from gavotte.model.judging import Findings, judge
@@ -18,12 +19,14 @@ __all__ = [
     "METHODS",
     "PURPOSES",
     "Choice",
+    "Compacted",
     "Constant",
     "Findings",
     "HeldOutCheck",
     "Purpose",
     "Settled",
     "check_held_out",
+    "compact",
     "cost_of_subset",
     "find_constant",
     "judge",
@@ -38,6 +41,7 @@ load_on_first_use(
     __name__,
     {
         "choosing": ("PURPOSES", "Choice", "Purpose"),
+        "compact": ("Compacted", "compact"),
         "constant": ("METHODS", "Constant", "find_constant", "model", "transfer_times"),
         "held_out": ("HeldOutCheck", "check_held_out"),
         "judging": ("Findings", "judge"),

@@ -155,7 +155,7 @@ def check_goal(question: Question, goal: Goal) -> None:
     if goal.kind == "price" and not network.price_usd_per_gb and not any(host.price_usd for host in network.hosts):
         raise GavotteError("the network has no prices", hint="add `price_usd_per_gb`, or `price_usd` of hosts")
     if goal.kind == "latency":
-        if not any(known for m, row in enumerate(network.latency_s) for n, known in enumerate(row) if m != n):
+        if not network.knows_latency:
             raise GavotteError(
                 "the network has no latencies", hint="measure with --method pingpong, or add `latency_s`"
             )

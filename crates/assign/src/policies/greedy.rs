@@ -58,6 +58,7 @@ impl Policy for Greedy {
 /// The number of transfers on every path, egress and group link so far.
 struct Paths<'a> {
     problem: &'a Problem,
+    /// By [`gavotte_net::Network::pair_index`], from the first pair.
     on_pair: Vec<u32>,
     out_of: Vec<u32>,
     up: Vec<u32>,
@@ -82,7 +83,7 @@ impl<'a> Paths<'a> {
         };
         Self {
             problem,
-            on_pair: vec![0; if problem.network.paired() { count * count } else { 0 }],
+            on_pair: vec![0; problem.network.link_count() - problem.network.first_pair()],
             out_of: vec![0; count],
             up: vec![0; problem.network.groups().len()],
             down: vec![0; problem.network.groups().len()],
@@ -151,8 +152,8 @@ impl<'a> Paths<'a> {
             return pair;
         }
         if !network.capped(m, n) {
-            let others = self.on_pair.get(m * network.hosts().len() + n);
-            return share(pair, others.copied().unwrap_or(0));
+            let others = self.pair_at(m, n).map_or(0, |at| self.on_pair[at]);
+            return share(pair, others);
         }
         let rate = pair.min(share(network.hosts()[m].egress.bps(), self.out_of[m]));
         if network.sharing() == Sharing::Hose {
@@ -175,13 +176,19 @@ impl<'a> Paths<'a> {
         far.max(self.fastest_near[m])
     }
 
+    /// The place of a pair in `on_pair`, if the pair is a link.
+    fn pair_at(&self, m: usize, n: usize) -> Option<usize> {
+        let network = &self.problem.network;
+        network.pair_index(m, n).map(|index| index - network.first_pair())
+    }
+
     /// Counts a transfer from `m` to `n`.
     fn add(&mut self, m: usize, n: usize) {
         if m == n {
             return;
         }
-        if let Some(count) = self.on_pair.get_mut(m * self.problem.capacity.len() + n) {
-            *count += 1;
+        if let Some(at) = self.pair_at(m, n) {
+            self.on_pair[at] += 1;
         }
         if !self.problem.network.colocated(m, n) {
             self.out_of[m] += 1;

@@ -30,8 +30,6 @@ pub(crate) struct Rates {
     slots: Vec<u32>,
     /// For each source host, whether any of its pairs has a slot.
     paired: Vec<bool>,
-    /// The number of the first pair.
-    first_pair: usize,
     /// The physical machine of each host.
     machines: Vec<usize>,
     /// The link of each slot.
@@ -68,13 +66,14 @@ impl Rates {
             }
         }
         let mut paired = vec![false; hosts];
-        for (paired, row) in paired.iter_mut().zip(slots[first_pair..].chunks(hosts)) {
-            *paired = row.iter().any(|&slot| slot != NO_SLOT);
+        for &link in &links {
+            if let Link::Pair { source, .. } = network.link(link) {
+                paired[source] = true;
+            }
         }
         Self {
             paired,
             machines: network.hosts().iter().map(|host| host.machine).collect(),
-            first_pair,
             bps: links
                 .iter()
                 .map(|&link| network.rate(network.link(link)).bps())
@@ -419,8 +418,9 @@ impl<'a> Loads<'a> {
     }
 
     fn add_pair<const ADD: bool>(&mut self, phase: usize, (m, n): (usize, usize), bytes: u64) {
-        if self.rates.paired[m] {
-            let pair = self.rates.first_pair + m * self.problem.capacity.len() + n;
+        if self.rates.paired[m]
+            && let Some(pair) = self.problem.network.pair_index(m, n)
+        {
             self.add::<ADD>(phase, pair, bytes);
         }
     }

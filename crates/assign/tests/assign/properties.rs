@@ -182,9 +182,11 @@ fn draft(most_tasks: usize) -> impl Strategy<Value = Draft> {
             capacity(m),
             rules(j, m),
             loads(m),
+            proptest::bool::weighted(0.25),
         )
-            .prop_map(|(tasks, transfers, network, capacity, rules, load)| Draft {
+            .prop_map(|(tasks, transfers, network, capacity, rules, load, sparse)| Draft {
                 network,
+                sparse,
                 parts: Parts {
                     tasks,
                     transfers,
@@ -235,6 +237,19 @@ fn renamed(draft: &Draft, to: &[usize]) -> Draft {
 }
 
 proptest! {
+    #[test]
+    fn exceptions_load_the_same_links_as_a_matrix(mut draft in draft(8), seed in any::<u64>()) {
+        draft.sparse = false;
+        let by_matrix = draft.clone().problem();
+        draft.sparse = true;
+        let problem = draft.problem();
+        prop_assert_eq!(Greedy.place(&problem, seed), Greedy.place(&by_matrix, seed));
+        if let Ok(found) = brief(1).run(&problem, seed, &[]) {
+            let same = by_matrix.assignment(found.assignment.hosts().to_vec()).expect("room");
+            prop_assert_eq!(problem.evaluate(&found.assignment), by_matrix.evaluate(&same));
+        }
+    }
+
     #[test]
     fn bound_is_never_above_the_optimum(draft in draft(5)) {
         let problem = draft.problem();

@@ -1,10 +1,12 @@
 //! Problems for the tests, and the optimum by exhaustive search.
 
+use std::mem;
+
 use gavotte_assign::{
     Assignment, Capacity, MaxHosts, MaxLatency, Partial, Parts, Problem, ProblemError, Quota, Rules, Stores, Task,
     Transfer,
 };
-use gavotte_net::{BitsPerSec, Group, Host, Link, Network, NetworkParts, Sharing};
+use gavotte_net::{BitsPerSec, Exception, Group, Host, Link, Network, NetworkParts, Sharing, SparseParts};
 
 pub(crate) const MBIT: f64 = 1e6;
 pub(crate) const MB: u64 = 1_000_000;
@@ -37,18 +39,46 @@ pub(crate) fn bps(value: f64) -> BitsPerSec {
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) network: NetworkParts,
+    /// Whether its pairs are exceptions instead of entries of matrices.
+    pub(crate) sparse: bool,
     pub(crate) parts: Parts,
 }
 
 impl Draft {
     pub(crate) fn checked(self) -> Result<Problem, ProblemError> {
-        let network = Network::new(self.network).expect("a sound network");
+        let network = if self.sparse {
+            without_matrices(self.network)
+        } else {
+            Network::new(self.network).expect("a sound network")
+        };
         Problem::new(network.into(), self.parts)
     }
 
     pub(crate) fn problem(self) -> Problem {
         self.checked().expect("a sound problem")
     }
+}
+
+/// The network with an exception for each entry of its matrices.
+fn without_matrices(mut parts: NetworkParts) -> Network {
+    let count = parts.hosts.len();
+    let (rate_bps, latency_s) = (mem::take(&mut parts.rate_bps), mem::take(&mut parts.latency_s));
+    let pairs = (0..count * count)
+        .map(|at| (at / count, at % count))
+        .filter(|(m, n)| m != n);
+    let value = |matrix: &[f64], m: usize, n: usize| matrix.get(m * count + n).copied().unwrap_or(f64::NAN);
+    let exceptions = pairs.map(|(m, n)| Exception {
+        source: m,
+        target: n,
+        rate_bps: value(&rate_bps, m, n),
+        latency_s: value(&latency_s, m, n),
+    });
+    let sparse = SparseParts {
+        exceptions: exceptions.collect(),
+        ..SparseParts::default()
+    };
+    let network = Network::new(parts).expect("a sound network");
+    network.with_sparse(sparse).expect("sound exceptions")
 }
 
 pub(crate) fn transfer(source: usize, target: usize, bytes: u64) -> Transfer {
@@ -85,6 +115,7 @@ pub(crate) fn uniform(tasks: Vec<Task>, transfers: Vec<Transfer>, hosts: usize, 
             groups: Vec::new(),
             sharing: Sharing::Pipe,
         },
+        sparse: false,
         parts: Parts {
             tasks,
             transfers,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use gavotte_net::{BitsPerSec, Bytes, Link, Network, NetworkParts, Sharing};
+use gavotte_net::{BitsPerSec, Bytes, Link, Network, Sharing};
 use thiserror::Error;
 
 /// Why a broadcast was refused.
@@ -250,22 +250,8 @@ fn capped(network: &Network, choose: impl Fn(&[f64]) -> Option<f64>) -> Network 
         host.egress = cap(host.egress, &|n| network.known_rate(m, n), m);
         host.ingress = cap(host.ingress, &|n| network.known_rate(n, m), m);
     }
-    let matrix = if network.paired() { count * count } else { 0 };
-    let pairs = (0..matrix).map(|at| (at / count, at % count));
-    let parts = NetworkParts {
-        hosts,
-        rate_bps: pairs
-            .clone()
-            .map(|(m, n)| network.known_rate(m, n).map_or(f64::NAN, BitsPerSec::bps))
-            .collect(),
-        latency_s: pairs
-            .map(|(m, n)| network.latency_s(m, n).unwrap_or(f64::NAN))
-            .collect(),
-        groups: network.groups().to_vec(),
-        sharing: network.sharing(),
-    };
-    // The network was valid before, and the new caps are rates from it.
-    Network::new(parts).unwrap_or_else(|_| network.clone())
+    // There is one for each.
+    network.clone().with_hosts(hosts).unwrap_or_else(|_| network.clone())
 }
 
 /// Orders two rates, the faster first.

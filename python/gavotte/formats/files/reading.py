@@ -316,7 +316,7 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
     if kind == "extra_forbidden":
         return FormatError(path, field, "is not a known key", _nearest(model, location))
     if location == ("format",) and (noun := _NOUN.fullmatch(str(finding["input"]))):
-        expected = _NOUN.fullmatch(str(context["expected"]).strip("'"))
+        expected = _NOUN.search(str(context["expected"]))
         if expected is not None and noun[1] != expected[1]:
             return FormatError(path, "", f"is {named(noun[1])}", f"use {named(expected[1])}")
     if kind == "literal_error":
