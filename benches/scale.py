@@ -10,8 +10,9 @@ Hosts are in unequal racks, whose uplinks are oversubscribed 2 to 6 times. `play
 - *off* is the share of all pairs that are off by more than 5 %, next to what the measurement said it is at most.
 - *worst link* is the largest error of a rack's uplink or downlink that limits its hosts.
 
-Another table shows how few pairs find the racks of up to 4,096 hosts by pivots: probed pairs as a share of all, calls to
-each agent, rounds of small packets, and hosts whose distances from others came out wrong.
+Two more tables show how few pairs find the racks of up to 4,096 hosts by pivots: probed pairs as a share of all, calls to
+each agent, rounds of small packets, and hosts whose rack came out wrong. The first counts routers. The second has round
+trips of 30, 55 and 85 us, to which hosts add up to 1 us each and a ping up to 40 us in the mean.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 from benches.machine import machine
 from benches.recorded import command_line, write_figure
 from tests import builders
+from tests.agents.test_tiers import Cloud
 from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 
@@ -34,6 +36,7 @@ from gavotte import lab
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.pivots import count_by_pivots
 from gavotte.agents.schedule import Answer, Schedule
+from gavotte.agents.tiers import find_tiers
 from gavotte.formats.history import Floats
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
@@ -58,6 +61,7 @@ PLAYED_MBPS = (100, 200, 300, 400)
 PIVOT_HOSTS = (128, 1024, 4096)
 PIVOT_RACK_HOSTS = (16, 48)
 PIVOT_COLUMNS = ["hosts", "racks", "pairs", "calls", "rounds", "wrong"]
+TRIP_CLOUDS, JITTERS_US = 5, (10, 40)
 
 COLUMNS = [
     "cloud",
@@ -214,6 +218,21 @@ def by_pivots(hosts: int, seed: int) -> list[str]:
     return cells
 
 
+def by_round_trips(hosts: int, jitter_us: int, seed: int) -> list[str]:
+    """Find the racks of clouds by round trips; print and return the row of all of them."""
+    pairs = calls = rounds = wrong = 0
+    for number in range(TRIP_CLOUDS):
+        cloud = Cloud(hosts, seed + number, jitter_s=jitter_us * 1e-6)
+        tiers = find_tiers(cloud.send, cloud.names, cloud.names, seed=seed + number)
+        wrong += cloud.misplaced(tiers)
+        pairs, calls, rounds = pairs + len(cloud.asked), calls + cloud.calls, rounds + cloud.rounds
+    share = f"{100 * pairs / TRIP_CLOUDS / (hosts * (hosts - 1) / 2):.1f} %"
+    mean = [f"{each / TRIP_CLOUDS:.0f}" for each in (calls, rounds)]
+    cells = [str(hosts), f"{jitter_us} us", share, *mean, f"{100 * wrong / hosts / TRIP_CLOUDS:.2f} %"]
+    print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
+    return cells
+
+
 def run(
     kind: str, take: Callable[[Topology, int, Scale], Measurement], size: int, seed: int, scale: Scale
 ) -> list[str]:
@@ -250,6 +269,10 @@ def main() -> None:
     print(" ".join(f"{column:>12}" for column in PIVOT_COLUMNS))
     for size in PIVOT_HOSTS:
         by_pivots(size, args.seed)
+    print(" ".join(f"{column:>12}" for column in ["hosts", "jitter", *PIVOT_COLUMNS[2:]]))
+    for size in PIVOT_HOSTS:
+        for jitter_us in JITTERS_US:
+            by_round_trips(size, jitter_us, args.seed)
     print(" ".join(f"{column:>12}" for column in COLUMNS), flush=True)
     rows = []
     for size in args.played:

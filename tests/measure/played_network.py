@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from unittest import mock
 
+import numpy as np
 from tests.agents.played import PlayedFleet, inventory
 from tests.measure.oracle import Oracle
 
@@ -51,6 +52,8 @@ class PlayedNetwork:
         refusing: pairs on which every train is unsteady, though bulk TCP finds the rate.
         stalled: trains, by number, whose receiver lost a time slice and read a fifth less.
         crowded: rounds by their number of pairs.
+        trips_s: (N, N) round trips without waits.
+        jitter_s: mean wait of a ping.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class PlayedNetwork:
         self.slow = slow or {}
         self.stalled = set(stalled)
         self.refusing: set[Pair] = set()
+        self.trips_s = np.full((len(oracle.names),) * 2, 1e-3)
+        self.jitter_s = 0.0
         self._trains = 0
         self._rng = random.Random(seed)
 
@@ -102,7 +107,7 @@ class PlayedNetwork:
                 rounds[probe.round].append((name, probe))
         for number, probes in sorted(rounds.items()):
             pairs = [(self.index[name], self.index[probe.peer]) for name, probe in probes]
-            if probes[0][1].burst_train.packets != GLANCE_PACKETS:
+            if probes[0][1].burst_train.packets != GLANCE_PACKETS and not probes[0][1].HasField("ping_pong"):
                 self.rounds.append(pairs)
             together = self.oracle.rates(pairs)
             ends: dict[Pair, float] = {}
@@ -112,7 +117,7 @@ class PlayedNetwork:
                 reply.seconds += before_s
                 ends[pair] = reply.seconds
                 reply.round, reply.peer, reply.started_s = number, probe.peer, number * 1.0
-                reply.hops, reply.rtt_s = int(self.oracle.hops[pair]), 1e-3
+                reply.hops, reply.rtt_s = int(self.oracle.hops[pair]), float(self.trips_s[pair])
                 self.sent += reply.bytes_sent
                 yield name, reply
 
@@ -133,6 +138,13 @@ class PlayedNetwork:
 
     def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
         kind = probe.WhichOneof("kind")
+        if kind == "ping_pong":
+            reply = pb.ProbeReply(seconds=0.002, bytes_sent=probe.ping_pong.repetitions)
+            waits_s = (
+                self._rng.expovariate(1 / self.jitter_s) if self.jitter_s else 0.0 for _ in range(reply.bytes_sent)
+            )
+            reply.ping_pong.sizes.add(bytes=1, seconds=[float(self.trips_s[pair]) + wait_s for wait_s in waits_s])
+            return reply
         if kind == "burst_train" and probe.burst_train.packets > GLANCE_PACKETS:
             asked = probe.burst_train
             size = asked.bursts * asked.packets * asked.payload_bytes

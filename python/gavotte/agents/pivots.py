@@ -6,17 +6,18 @@ distance need further pivots:
 
 1. Each group of hosts whose distances are open draws up to `PIVOTS` pivots, and all its hosts are probed with them.
 2. Each pivot splits its part of the group by distance. Parts without a pivot in them are groups of the next turn.
-3. Hosts in one rack differ only by their machines: all pairs of them are probed.
+3. Hosts in one rack differ only by their machines: in a last turn, all pairs of each rack are probed.
 
-1,024 hosts in 32 racks take 8 % of the pairs and five turns with 178 rounds instead of 1,023 (`make bench-scale`).
+1,024 hosts in 32 racks take 8 % of the pairs and 95 rounds instead of 1,023 (`make bench-scale`).
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -40,6 +41,10 @@ LONG_S = 0.005
 """Round trips of unprobed pairs are estimated from here on. Shorter ones delay no probe."""
 
 
+Look = Callable[[Sequence[Sequence[Pair]], Routers], None]
+"""Measures the distances of the pairs of each round, and notes them."""
+
+
 @dataclass(frozen=True)
 class _Group:
     """Hosts whose distances from each other are open.
@@ -53,6 +58,25 @@ class _Group:
     near: bool
 
 
+@dataclass(frozen=True)
+class Splitting:
+    """How groups are split.
+
+    Attributes:
+        seed: seed of the choice of pivots.
+        pivots: most pivots of a group in one turn.
+        first: pivots of the first turn; empty = they are drawn, too.
+        machines: whether hosts of one rack may be on one machine, which all pairs of the rack show.
+        gaps: whether the distances of some pairs may stay unknown; otherwise, all pairs are needed then.
+    """
+
+    seed: int
+    pivots: int = PIVOTS
+    first: tuple[int, ...] = ()
+    machines: bool = True
+    gaps: bool = False
+
+
 def count_by_pivots(send: Send, hosts: Iterable[str], names: Sequence[str], *, seed: int = 0) -> Routers:
     """Count the routers between any two of many hosts.
 
@@ -64,34 +88,66 @@ def count_by_pivots(send: Send, hosts: Iterable[str], names: Sequence[str], *, s
         names: hosts in matrix order; those that are not usable stay unknown.
         seed: seed of the choice of pivots.
     """
-    here, chooser = set(hosts), random.Random(f"pivots {seed}")
+    here = set(hosts)
     routers = Routers(np.zeros((len(names), len(names)), dtype=np.int64))
-    trips_s = np.zeros((len(names), len(names)))
-    groups = [_Group(tuple(index for index, name in enumerate(names) if name in here), near=False)]
-    groups = [group for group in groups if len(group.hosts) > 1]
+    usable = tuple(index for index, name in enumerate(names) if name in here)
+    if split_by_pivots(partial(_probe, send, names), usable, routers, Splitting(seed)):
+        return routers
+    return count_routers(send, here, names, seed=seed)
+
+
+def split_by_pivots(look: Look, hosts: Sequence[int], routers: Routers, splitting: Splitting) -> bool:
+    """Find the distances between any two of many hosts.
+
+    Args:
+        look: measures distances.
+        hosts: usable hosts, by index.
+        routers: receives the distances.
+        splitting: how groups are split.
+
+    Returns:
+        False if the answers show that few pairs do not suffice.
+    """
+    chooser, first = random.Random(f"pivots {splitting.seed}"), splitting.first
+    trips_s = np.zeros(routers.lengths.shape)
+    groups = [_Group(tuple(hosts), near=False)] if len(hosts) > 1 else []
+    racks: list[_Group] = []
     seen: dict[Pair, int] = {}
-    while groups:
-        pivots = [() if group.near else _drawn(group, chooser) for group in groups]
-        rounds = [_rounds(*each, routers.lengths, seed) for each in zip(groups, pivots, strict=True)]
+    while groups or racks:
+        # Racks come last, all of them together: their rounds are as many as the largest one has hosts.
+        turn, racks = (groups, racks) if groups else (racks, [])
+        drawn = [() if group.near else first or _drawn(group, splitting.pivots, chooser) for group in turn]
+        first = ()
+        rounds = [_rounds(*each, routers.lengths, splitting.seed) for each in zip(turn, drawn, strict=True)]
         if together := _together(rounds):
-            _probe(send, names, together, routers)
+            look(together, routers)
         asked = {pair for each in rounds for pairs in each for pair in pairs}
-        if routers.blocked or routers.cut or _partial(asked, routers):
-            return count_routers(send, here, names, seed=seed)
+        if not splitting.gaps and (routers.blocked or routers.cut or _partial(asked, routers)):
+            return False
         seen |= {pair: int(routers.lengths[pair]) for pair in asked}
-        parts = [part for each in zip(groups, pivots, strict=True) for part in _split(*each, routers, trips_s)]
-        groups = [part for part in parts if len(part.hosts) > 1]
+        parts = [part for each in zip(turn, drawn, strict=True) for part in _split(*each, routers, trips_s)]
+        groups = [part for part in parts if len(part.hosts) > 1 and not part.near]
+        racks += [part for part in parts if len(part.hosts) > 1 and part.near and splitting.machines]
+        if not splitting.machines:
+            _join([part for part in parts if part.near], routers.lengths)
     for pair, length in seen.items():
         # In a network that is no tree, a probed distance may contradict the others. Who builds the tree then notes it.
         routers.lengths[pair] = routers.lengths[pair[::-1]] = length
     for i, j in zip(*np.nonzero(trips_s > LONG_S), strict=True):
         if (int(j), int(i)) not in routers.round_trips_s:
             routers.round_trips_s.setdefault((int(i), int(j)), float(trips_s[i, j]))
-    return routers
+    return True
 
 
-def _drawn(group: _Group, chooser: random.Random) -> tuple[int, ...]:
-    return tuple(chooser.sample(group.hosts, min(PIVOTS, len(group.hosts) - 1)))
+def _join(racks: Iterable[_Group], lengths: Ints) -> None:
+    """Note that all hosts of each rack are as far from each other as racks' hosts are."""
+    for rack in racks:
+        lengths[np.ix_(rack.hosts, rack.hosts)] = RACK_HOPS
+        lengths[rack.hosts, rack.hosts] = 0
+
+
+def _drawn(group: _Group, most: int, chooser: random.Random) -> tuple[int, ...]:
+    return tuple(chooser.sample(group.hosts, min(most, len(group.hosts) - 1)))
 
 
 def _rounds(group: _Group, pivots: Sequence[int], lengths: Ints, seed: int) -> list[list[Pair]]:
@@ -101,9 +157,13 @@ def _rounds(group: _Group, pivots: Sequence[int], lengths: Ints, seed: int) -> l
         named = [[(group.hosts[a], group.hosts[b]) for a, b in pairs] for pairs in rounds]
         # Some hosts of a rack were pivots before.
         return [left for pairs in named if (left := [pair for pair in pairs if not lengths[pair]])]
-    # In each round, the hosts are spread over all pivots. Two pivots are one pair.
+    return spread(group.hosts, pivots)
+
+
+def spread(hosts: Sequence[int], pivots: Sequence[int]) -> list[list[Pair]]:
+    """Return rounds in which the hosts are spread over all pivots. Two pivots are one pair."""
     turns = [
-        [(host, pivots[(place + turn) % len(pivots)]) for place, host in enumerate(group.hosts)]
+        [(host, pivots[(place + turn) % len(pivots)]) for place, host in enumerate(hosts)]
         for turn in range(len(pivots))
     ]
     place = {pivot: number for number, pivot in enumerate(pivots)}

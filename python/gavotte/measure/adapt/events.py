@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gavotte.agents.schedule import Answer, Schedule
+from gavotte.agents.tiers import Tiers
 from gavotte.formats.history import Ints
 from gavotte.measure.adapt.overlap import Series
 from gavotte.measure.adapt.results import PathResult
@@ -94,6 +95,17 @@ class Counted(Event):
 
 
 @dataclass(frozen=True)
+class Tiered(Event):
+    """Racks were looked for by round trips.
+
+    Attributes:
+        tiers: the racks; without breaks, round trips do not show them.
+    """
+
+    tiers: Tiers
+
+
+@dataclass(frozen=True)
 class Carried(Event):
     """Pairs have sent at the same time.
 
@@ -136,6 +148,17 @@ class Wait(Instruction):
 @dataclass(frozen=True)
 class Rejoin(Instruction):
     """Take in hosts whose agents were started again. `Done` answers it."""
+
+
+@dataclass(frozen=True)
+class FindTiers(Instruction):
+    """Find racks by round trips, because the network hides its routers. `Tiered` answers it.
+
+    Attributes:
+        seed: seed of the choice of pairs.
+    """
+
+    seed: int
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from gavotte.formats.history import Floats
 from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.crossing import by_test, untested
-from gavotte.measure.adapt.events import Counted, CountRouters, Steps
+from gavotte.measure.adapt.events import Counted, CountRouters, FindTiers, Steps, Tiered
 from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.filling import Filling
 from gavotte.measure.adapt.sending import probe, send_rounds
 from gavotte.measure.adapt.state import State
 from gavotte.measure.plan.concurrency import Concurrency
-from gavotte.measure.plan.labelled import with_labels
+from gavotte.measure.plan.labelled import hides_routers, with_labels
 from gavotte.measure.plan.opening import opening
 from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.rounds import packed
@@ -39,11 +39,13 @@ def look(state: State) -> Steps[bool]:
     event = yield CountRouters(state.plan.seed, few=state.plan.sparse)
     assert isinstance(event, Counted)
     compared = with_labels(event.lengths, names, state.plan.labels)
-    state.results.lengths, state.results.labelled = compared.lengths, compared.by_labels
+    state.results.lengths, state.results.hidden = compared.lengths, compared.by_labels
     if compared.note:
         state.warnings.append(compared.note)
     for pair, round_trip_s in event.round_trips_s.items():
         state.trips.take(pair, round_trip_s)
+    if state.plan.sparse and not compared.by_labels and hides_routers(event.lengths):
+        yield from _look_by_round_trips(state)
     blocked = state.streams.blocked
     blocked |= event.blocked
     state.cut |= event.cut
@@ -58,6 +60,17 @@ def look(state: State) -> Steps[bool]:
     state.spending.experiments = experiments
     state.filling = Filling(experiments, tree, state.concurrency, trains=trains, seed=state.plan.seed)
     return state.concurrency.see(tree)
+
+
+def _look_by_round_trips(state: State) -> Steps[None]:
+    """Find racks by round trips."""
+    event = yield FindTiers(state.plan.seed)
+    assert isinstance(event, Tiered)
+    for pair, round_trip_s in event.tiers.round_trips_s.items():
+        state.trips.take(pair, round_trip_s)
+    if event.tiers.breaks_s:
+        state.results.lengths, state.results.hidden = event.tiers.lengths, True
+    state.warnings.append(event.tiers.note)
 
 
 def choose_few_pairs(state: State) -> list[list[Pair]]:

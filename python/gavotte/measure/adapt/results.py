@@ -151,7 +151,7 @@ class Results:
         paths: answers; later ones replace earlier ones of the same path.
         times_s: Unix time at which each snapshot began.
         lengths: (N, N) path lengths counted in advance, 0 = unknown; None = not counted.
-        labelled: whether the lengths are those of labels, because the network hides its routers.
+        hidden: whether the lengths are those of labels or round trips, because the network hides its routers.
     """
 
     inventory: Inventory
@@ -162,7 +162,7 @@ class Results:
     paths: dict[tuple[int, int, int], PathResult] = field(default_factory=dict)
     times_s: dict[int, float] = field(default_factory=dict)
     lengths: Ints | None = None
-    labelled: bool = False
+    hidden: bool = False
 
     def add(self, snapshot: int, source: int, target: int, result: PathResult) -> None:
         """Add one answer. A refusal never replaces a rate, and a rate that shows a host only a smaller lower bound."""
@@ -213,7 +213,7 @@ class Results:
                 alpha[at] = path.reading.alpha_s
             elif path.rtt_s > 0:
                 alpha[at] = path.rtt_s / 2
-            if path.hops and not self.labelled:
+            if path.hops and not self.hidden:
                 hops[i, j] = path.hops
             if path.mtu_bytes:
                 mtu[i, j] = path.mtu_bytes

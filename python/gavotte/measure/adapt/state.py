@@ -125,7 +125,7 @@ class State:
 
     def disagreement(self) -> str:
         """Return which hosts are in another rack than the labels say that stand for routers; empty = none is."""
-        if not self.results.labelled:
+        if not self.results.hidden or not self.plan.labels:
             return ""
         trips_s = np.full((len(self.plan.names),) * 2, np.nan)
         for (_, i, j), path in sorted(self.results.paths.items()):

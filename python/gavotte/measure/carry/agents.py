@@ -11,8 +11,9 @@ from gavotte.agents.losses import Losses
 from gavotte.agents.pivots import count_by_pivots
 from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Answer, Schedule, carry_out
+from gavotte.agents.tiers import find_tiers
 from gavotte.measure.adapt.carrier import Carrier
-from gavotte.measure.adapt.events import Counted, Experiment, Moment
+from gavotte.measure.adapt.events import Counted, Experiment, Moment, Tiered
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.terms.unix_clock import UnixClock
 
@@ -50,6 +51,13 @@ class Agents(Protocol):
         Args:
             seed: seed of the order.
             few: whether few pairs show the others, because there are many hosts.
+        """
+
+    def find_tiers(self, seed: int) -> Tiered:
+        """Find racks by round trips.
+
+        Args:
+            seed: seed of the choice of pairs.
         """
 
     def carrier(self, experiment: Experiment) -> Carrier:
@@ -109,6 +117,11 @@ class FleetAgents:
         here = [host.name for host in self._fleet.hosts]
         routers = (count_by_pivots if few else count_routers)(self.send, here, self._names, seed=seed)
         return Counted(self.moment(), routers.lengths, routers.round_trips_s, routers.blocked, routers.cut)
+
+    def find_tiers(self, seed: int) -> Tiered:
+        """Find racks by round trips; see `Agents`."""
+        tiers = find_tiers(self.send, [host.name for host in self._fleet.hosts], self._names, seed=seed)
+        return Tiered(self.moment(), tiers)
 
     def carrier(self, experiment: Experiment) -> Carrier:
         """Return the carrier of all experiments; see `Agents`."""

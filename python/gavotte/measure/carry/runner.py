@@ -13,6 +13,7 @@ from gavotte.measure.adapt.events import (
     Done,
     Event,
     Experiment,
+    FindTiers,
     Instruction,
     Judge,
     Judged,
@@ -106,6 +107,8 @@ class Runner:
                 yield Carried(agents.moment(), series, carrier.bytes_sent)
             case CountRouters(seed, few):
                 yield agents.count_routers(seed, few=few)
+            case FindTiers(seed):
+                yield agents.find_tiers(seed)
             case Rejoin():
                 agents.rejoin()
                 yield Done(agents.moment())

@@ -17,7 +17,7 @@ import numpy as np
 from gavotte.formats.history import Floats, Ints
 from gavotte.formats.inventory import Host
 from gavotte.formats.parts.counting import counted
-from gavotte.terms.hierarchy import RACK_HOPS
+from gavotte.terms.hierarchy import MACHINE_HOPS, RACK_HOPS
 
 _LAYER = re.compile(r"topology\.k8s\.aws/network-node-layer-([0-9]{1,2})")
 """Labels of the network nodes above an EC2 instance. The layer with the highest number is the nearest one."""
@@ -54,6 +54,11 @@ def rack_labels(hosts: Iterable[Host]) -> dict[str, str]:
         if keys:
             racks[host.name] = f"{keys[0]}={host.labels[keys[0]]}"
     return racks
+
+
+def hides_routers(lengths: Ints) -> bool:
+    """Return whether all known paths are one hop long: routers that do not show themselves make them look so."""
+    return not (lengths > MACHINE_HOPS).any()
 
 
 class Compared(NamedTuple):
