@@ -117,14 +117,15 @@ def test_two_kinds_of_hosts_are_not_two_racks() -> None:
     assert tiers.breaks_s == ()
 
 
-def test_silent_and_unused_hosts_stay_unknown_and_cost_no_other() -> None:
-    cloud = Cloud(256, 3, jitter_s=10 * US)
+@pytest.mark.parametrize("hosts", [64, 256])
+def test_silent_and_unused_hosts_stay_unknown_and_cost_no_other(hosts: int) -> None:
+    cloud = Cloud(hosts, 3, jitter_s=10 * US)
     cloud.silent = {7}
     tiers = find_tiers(cloud.send, [name for name in cloud.names if name != "h3"], cloud.names, seed=3)
     assert not tiers.lengths[[3, 7]].any()
     assert tiers.unknown == (7,)
     assert "; those of 1 host are unknown" in tiers.note
-    others = [host for host in range(256) if host not in (3, 7)]
+    others = [host for host in range(hosts) if host not in (3, 7)]
     near = cloud.rack[others][:, None] == cloud.rack[others][None, :]
     np.fill_diagonal(near, val=False)
     assert ((tiers.lengths[np.ix_(others, others)] == RACK_HOPS) == near).all()

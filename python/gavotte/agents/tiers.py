@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -41,8 +42,8 @@ exponential. If they are uniform, it is 9."""
 FEWEST_HOSTS = 16
 """With fewer hosts, too few round trips are short to distinguish a break from chance."""
 
-MOST_UNKNOWN = 0.01
-"""Largest share of pairs whose tier may be unknown."""
+MOST_LOST, MOST_UNKNOWN = 0.1, 0.01
+"""Largest share of hosts whose rack may be unknown, and of the pairs of others whose tier may be."""
 
 MOST_WRONG = 0.02
 """Largest share of checked pairs that may be wrong."""
@@ -143,7 +144,7 @@ class _Pings:
         schedule = [[Step(self._names[i], self._names[j], probe) for i, j in pairs] for pairs in rounds if pairs]
         if not schedule:
             return
-        crowd = max(max(_counts(j for _, j in pairs)) for pairs in rounds if pairs)
+        crowd = max(Counter(j for _, j in pairs).most_common(1)[0][1] for pairs in rounds if pairs)
         for answer in self._send(schedule, 1.0 + PING_S * pings * crowd):
             if answer.reply is None:
                 continue
@@ -171,13 +172,6 @@ class _Pings:
         """Return hosts, and (len(hosts), len(pivots)) round trips with pivots; NaN = unknown."""
         rows = [[self.least_s.get((host, pivot), math.nan) for pivot in pivots] for host in hosts]
         return np.array(hosts), np.array(rows)
-
-
-def _counts(items: Iterable[int]) -> list[int]:
-    counts: dict[int, int] = {}
-    for item in items:
-        counts[item] = counts.get(item, 0) + 1
-    return list(counts.values())
 
 
 def _split(pings: _Pings, hosts: Sequence[int], scale: Scale, splitting: Splitting) -> Tiers:
@@ -217,8 +211,10 @@ def _holds(tiers: Tiers, pings: _Pings, hosts: Sequence[int], scale: Scale, choo
     tiers.checked = len(compared)
     tiers.wrong = sum(bool(length != tier) for length, tier in compared)
     tiers.round_trips_s = dict(pings.least_s)
-    inside = lengths[np.ix_(hosts, hosts)]
-    enough = (inside == 0).sum() - len(hosts) <= MOST_UNKNOWN * inside.size
+    known = [host for host in hosts if host not in tiers.unknown]
+    inside = lengths[np.ix_(known, known)]
+    gaps = (inside == 0).sum() - len(known)
+    enough = len(tiers.unknown) <= MOST_LOST * len(hosts) and gaps <= MOST_UNKNOWN * inside.size
     return bool((inside == RACK_HOPS).any() and enough and tiers.wrong <= MOST_WRONG * max(tiers.checked, 1))
 
 

@@ -6,7 +6,7 @@ therefore are a cluster, and clusters of growing h nest. Measurements are planne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -40,6 +40,38 @@ class Cluster:
     parent: int | None
 
 
+class Others(Set[int]):
+    """All hosts but a few. A set of all hosts for each host would take 100 million entries for 10,000 hosts."""
+
+    __slots__ = ("_few", "_size")
+
+    def __init__(self, size: int, few: frozenset[int]) -> None:
+        """Leave out a few.
+
+        Args:
+            size: number of all hosts.
+            few: hosts that are left out.
+        """
+        self._size = size
+        self._few = few
+
+    def __contains__(self, host: object) -> bool:
+        """Return whether a host is not left out."""
+        return isinstance(host, int) and 0 <= host < self._size and host not in self._few
+
+    def __iter__(self) -> Iterator[int]:
+        """Return the hosts in ascending order."""
+        return (host for host in range(self._size) if host not in self._few)
+
+    def __len__(self) -> int:
+        """Return how many they are."""
+        return self._size - len(self._few)
+
+    @classmethod
+    def _from_iterable(cls, hosts: Iterable[int]) -> frozenset[int]:  # type: ignore[override]
+        return frozenset(hosts)
+
+
 @dataclass(frozen=True)
 class Link:
     """One or more links of the tree that exactly the same paths cross, so that measurements cannot distinguish them.
@@ -53,8 +85,8 @@ class Link:
         into: nodes whose downlink it is.
     """
 
-    sources: frozenset[int]
-    targets: frozenset[int]
+    sources: Set[int]
+    targets: Set[int]
     out_of: tuple[int, ...]
     into: tuple[int, ...]
 
@@ -128,20 +160,25 @@ class Hierarchy:
 
     @cached_property
     def _wired(self) -> tuple[tuple[Link, ...], list[int], list[int]]:
-        everyone = frozenset(range(self.size))
         inside = [frozenset((host,)) for host in range(self.size)] + self._sets
-        ends: dict[tuple[frozenset[int], frozenset[int]], tuple[list[int], list[int]]] = {}
+        # Each link is named by its side without host 0, which is small, and by whether traffic comes from there.
+        ends: dict[tuple[frozenset[int], bool], tuple[list[int], list[int]]] = {}
         for node, members in enumerate(inside):
-            ends.setdefault((members, everyone - members), ([], []))[0].append(node)
-            ends.setdefault((everyone - members, members), ([], []))[1].append(node)
-        links = tuple(Link(s, t, tuple(out_of), tuple(into)) for (s, t), (out_of, into) in ends.items())
+            side = frozenset(Others(self.size, members)) if 0 in members else members
+            ends.setdefault((side, 0 not in members), ([], []))[0].append(node)
+            ends.setdefault((side, 0 in members), ([], []))[1].append(node)
+        links = []
+        for (side, out), (out_of, into) in ends.items():
+            rest = Others(self.size, side)
+            sources, targets = (side, rest) if out else (rest, side)
+            links.append(Link(sources, targets, tuple(out_of), tuple(into)))
         up, down = [0] * len(inside), [0] * len(inside)
         for number, link in enumerate(links):
             for node in link.out_of:
                 up[node] = number
             for node in link.into:
                 down[node] = number
-        return links, up, down
+        return tuple(links), up, down
 
 
 def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:

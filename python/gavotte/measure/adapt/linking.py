@@ -223,10 +223,13 @@ def _test_again(state: State) -> Steps[None]:
 
 def shared(state: State) -> dict[str, float]:
     """Return links that were full, with the load that they were seen to carry, bit/s; 0 = unknown."""
+    if state.filling is None:
+        return {}
+    sums_bps: dict[str, float] = {}
+    for record in evidence(state):
+        sums_bps[record.subject] = max(record.sum_bps, sums_bps.get(record.subject, 0.0))
     return {
-        link: max((e.sum_bps for e in evidence(state) if e.subject == link), default=0.0)
-        for link in sorted(state.concurrency.full)
-        if state.filling is not None and state.filling.crowding.knows(link)
+        link: sums_bps.get(link, 0.0) for link in sorted(state.concurrency.full) if state.filling.crowding.knows(link)
     }
 
 

@@ -148,6 +148,8 @@ class Concurrency:
         self._known = known
         self._tolerance = tolerance
         self._shared: dict[Pair, frozenset[str]] = {}
+        self._labels: dict[int, str] = {}
+        self._between: _Between | None = None
         self._machine: Sequence[int] = range(size)
         self._ends: dict[str, Link] = {}
         self._out, self._into = _Ends(size), _Ends(size)
@@ -157,20 +159,22 @@ class Concurrency:
         """Use the links of a tree that pairs without a common host can share. Return whether there are any."""
         shareable = {n for n, link in enumerate(tree.links) if min(len(link.sources), len(link.targets)) > 1}
         self._machine = tree.machine
-        hosts = range(tree.size)
-        crossed = {
-            (i, j): shareable.intersection(tree.path(i, j)) for i in hosts for j in hosts if i != j and shareable
-        }
-        unknown = shareable - _alike(crossed, self._known)
+        between = _Between(tree)
+        unknown = shareable - _alike(between.crossed(shareable), self._known) if self._known else shareable
         self._ends = {tree.label(link): tree.links[link] for link in sorted(unknown)}
-        self._shared = {
-            pair: frozenset(tree.label(link) for link in links & unknown) for pair, links in crossed.items()
-        }
+        self._labels = {link: tree.label(link) for link in unknown}
+        self._between, self._shared = between, {}
         return bool(shareable)
 
     def links(self, pair: Pair) -> frozenset[str]:
         """Return the links that a pair loads, except `EVERYTHING`."""
-        return self._shared.get(pair, frozenset()) | self._known.get(pair, frozenset())
+        if self._between is None:
+            return self._known.get(pair, frozenset())
+        way = self._between.way(pair)
+        if (shared := self._shared.get(way)) is None:
+            links = self._between.links(pair)
+            shared = self._shared[way] = frozenset(self._labels[link] for link in links if link in self._labels)
+        return shared | self._known[pair] if pair in self._known else shared
 
     def untested(self) -> dict[str, float]:
         """Return links that may be full too, once one is: those that carried less than their hosts can send.
@@ -381,6 +385,35 @@ class Concurrency:
             order.append((-max((waiting[link] for link in mine), default=0), len(order), pair))
             waiting.subtract(mine)
         return [pair for *_, pair in sorted(order)]
+
+
+class _Between:
+    """Links of a tree between two hosts, without those of only one host: they are the same for all hosts of two racks.
+
+    Kept by pairs of racks and not of hosts, of which 1,024 have a million.
+    """
+
+    def __init__(self, tree: Hierarchy) -> None:
+        self._tree = tree
+        self._inner = [-1] * tree.size
+        # Outer clusters come first.
+        for number, cluster in enumerate(tree.clusters):
+            for member in cluster.members:
+                self._inner[member] = number
+
+    def way(self, pair: Pair) -> Pair:
+        """Return the innermost clusters that two hosts are in; -1 = in none."""
+        return self._inner[pair[0]], self._inner[pair[1]]
+
+    def links(self, pair: Pair) -> Sequence[int]:
+        """Return the links between two hosts, and perhaps some of only one host."""
+        source, target = self.way(pair)
+        return () if source == target else self._tree.path(*pair)
+
+    def crossed(self, links: set[int]) -> dict[Pair, Set[int]]:
+        """Return which of some links each pair crosses."""
+        hosts = range(self._tree.size)
+        return {(i, j): links.intersection(self.links((i, j))) for i in hosts for j in hosts if i != j}
 
 
 def _alike(crossed: Mapping[Pair, Set[int]], known: Links) -> set[int]:

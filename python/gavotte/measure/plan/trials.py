@@ -13,6 +13,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from gavotte.formats.history import Floats
@@ -25,6 +26,13 @@ MOST_PAIRS = 512
 
 SOURCES_TRIED = 8
 """Free sources considered for each next pair: all of a rack, but not all 100 hosts of a pod with all their targets."""
+
+TARGETS_TRIED = 64
+"""Targets considered for each of these sources."""
+
+SIDE_TRIED = 256
+"""Hosts considered on the larger side of a link, or twice as many as are on the smaller one. All pairs across the link
+of a rack among 1,024 hosts are 25,000."""
 
 HOST_PAIRS = 2
 PAIRS_AT_ONCE = 48
@@ -116,6 +124,12 @@ def _way(pairs: Sequence[Pair]) -> Way:
     return "fan-in" if len({target for _, target in pairs}) < len(pairs) else "disjoint"
 
 
+def _some(hosts: list[int], others: Sequence[int], rng: random.Random) -> list[int]:
+    """Return the hosts of one side of a link, or some of them if they are many."""
+    most = max(SIDE_TRIED, 2 * len(others))
+    return hosts if len(hosts) <= most else sorted(rng.sample(hosts, most))
+
+
 class _Picker:
     """Greedy algorithm that chooses the pairs of one experiment, and its state."""
 
@@ -133,8 +147,8 @@ class _Picker:
         self.link = link
         self.rate = rate
         it = tree.links[link]
-        self.sources = sorted(it.sources & set(hosts))
-        self.targets = sorted(it.targets & set(hosts))
+        sources, targets = sorted(it.sources & set(hosts)), sorted(it.targets & set(hosts))
+        self.sources, self.targets = _some(sources, targets, rng), _some(targets, sources, rng)
         self.one_end = len(self.sources) == 1 or len(self.targets) == 1
         self.pairs = [p for p in ((s, t) for s in self.sources for t in self.targets) if self._crosses(p)]
         rng.shuffle(self.pairs)
@@ -182,7 +196,8 @@ class _Picker:
         least = min((self.busy[target] for _, target in pairs), default=0)
         if least > 0 and (len(self.sources) == 1 or not self.shares_targets):
             return []
-        return [pair for pair in pairs if self.busy[pair[1]] == least]
+        free = ((pair for pair in by_source[source] if self.busy[pair[1]] == least) for source in sources)
+        return [pair for each in free for pair in islice(each, TARGETS_TRIED)]
 
     def _cost(self, pair: Pair, path: Sequence[int]) -> tuple[int, int, bool, bool, int, int]:
         """Return the cost of a pair: links that it also fills; then whether it is slow, or not new; then a long way."""
