@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.machine import machine
+from benches.recorded import command_line, write_figure
 
 from gavotte.export import FORMATS, JOB_FORMATS, TOPOLOGY_FORMATS
 from gavotte.formats.app import FORMAT as APP
@@ -73,6 +74,11 @@ class Run:
     def kept(self) -> bool:
         """Whether the command did its work within the goal."""
         return not self.failure and self.wall_s <= GOAL_S and self.memory_mb <= GOAL_MB
+
+    def cells(self) -> list[str]:
+        """Return the row of the table, as docs/results has it."""
+        verdict = self.failure or ("met" if self.kept else "missed")
+        return [f"`{self.name}`", f"{self.wall_s:.1f}", f"{self.cpu_s:.1f}", f"{self.memory_mb:.0f}", verdict]
 
     def line(self) -> str:
         """Return the row of the table."""
@@ -309,23 +315,36 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the Network and the Apps (default: 0)")
     parser.add_argument("--only", nargs="+", default=[], help="run only commands that begin with one of these")
     parser.add_argument("--keep", type=Path, help="keep the files in this folder")
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     asked = parser.parse_args()
     about = machine()
     with folder_of(asked.keep) as folder:
         prepare(folder, asked.hosts, asked.seed)
         print(COLUMNS)
-        missed = 0
+        results: list[Run] = []
         chosen = [name for name in commands(asked.hosts) if not asked.only or name.startswith(tuple(asked.only))]
         for name in chosen:
-            result = run(name, folder)
-            missed += not result.kept
-            print(result.line(), flush=True)
+            results.append(run(name, folder))
+            print(results[-1].line(), flush=True)
         if not asked.only or "serve" in asked.only:
             for result in serve(folder):
-                missed += not result.kept
+                results.append(result)
                 print(result.line(), flush=True)
+    missed = sum(not result.kept for result in results)
     print(f"{missed} missed the goal of {GOAL_S:.0f} s and {GOAL_MB / 1000:.0f} GB")
     print(f"{asked.hosts} hosts, seed {asked.seed}; {about}")
+    if asked.record is not None:
+        write_figure(
+            asked.record / "many-hosts-verbs.json",
+            title=f"Each verb on {asked.hosts:,} hosts: seconds",
+            command=command_line("large", asked.record),
+            seed=str(asked.seed),
+            samples="one run of each command",
+            about=about,
+            columns=["command", "seconds", "processor seconds", "MB", "goal of 30 s and 4 GB"],
+            rows=[result.cells() for result in results],
+            plot={"kind": "bars", "columns": [1], "unit": "seconds"},
+        )
 
 
 if __name__ == "__main__":

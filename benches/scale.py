@@ -60,7 +60,7 @@ SHOWS = 1.15
 PLAYED_MBPS = (100, 200, 300, 400)
 PIVOT_HOSTS = (128, 1024, 4096)
 PIVOT_RACK_HOSTS = (16, 48)
-PIVOT_COLUMNS = ["hosts", "racks", "pairs", "calls", "rounds", "wrong"]
+PIVOT_COLUMNS = ["hosts, racks by", "pairs", "calls", "rounds", "wrong"]
 TRIP_CLOUDS, JITTERS_US = 5, (10, 40)
 
 COLUMNS = [
@@ -213,9 +213,13 @@ def by_pivots(hosts: int, seed: int) -> list[str]:
     counted = count_by_pivots(send, names, names, seed=seed).lengths
     wrong = int((counted != lengths).any(axis=1).sum())
     share = f"{100 * pairs / (hosts * (hosts - 1) / 2):.1f} %"
-    cells = [str(hosts), str(len(set(racks))), share, str(calls), str(rounds), str(wrong)]
-    print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
+    cells = [f"{hosts:,}, routers", share, str(calls), str(rounds), f"{100 * wrong / hosts:.2f} %"]
+    print(_pivot_line(cells), flush=True)
     return cells
+
+
+def _pivot_line(cells: Sequence[str]) -> str:
+    return f"{cells[0]:>32}" + "".join(f"{cell:>9}" for cell in cells[1:])
 
 
 def by_round_trips(hosts: int, jitter_us: int, seed: int) -> list[str]:
@@ -228,8 +232,13 @@ def by_round_trips(hosts: int, jitter_us: int, seed: int) -> list[str]:
         pairs, calls, rounds = pairs + len(cloud.asked), calls + cloud.calls, rounds + cloud.rounds
     share = f"{100 * pairs / TRIP_CLOUDS / (hosts * (hosts - 1) / 2):.1f} %"
     mean = [f"{each / TRIP_CLOUDS:.0f}" for each in (calls, rounds)]
-    cells = [str(hosts), f"{jitter_us} us", share, *mean, f"{100 * wrong / hosts / TRIP_CLOUDS:.2f} %"]
-    print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
+    cells = [
+        f"{hosts:,}, round trips, jitter {jitter_us} us",
+        share,
+        *mean,
+        f"{100 * wrong / hosts / TRIP_CLOUDS:.2f} %",
+    ]
+    print(_pivot_line(cells), flush=True)
     return cells
 
 
@@ -266,13 +275,9 @@ def main() -> None:
     args = parser.parse_args()
     about = machine()
     print(f"{about}; seed {args.seed}")
-    print(" ".join(f"{column:>12}" for column in PIVOT_COLUMNS))
-    for size in PIVOT_HOSTS:
-        by_pivots(size, args.seed)
-    print(" ".join(f"{column:>12}" for column in ["hosts", "jitter", *PIVOT_COLUMNS[2:]]))
-    for size in PIVOT_HOSTS:
-        for jitter_us in JITTERS_US:
-            by_round_trips(size, jitter_us, args.seed)
+    print(_pivot_line(PIVOT_COLUMNS))
+    by_pivot = [by_pivots(size, args.seed) for size in PIVOT_HOSTS]
+    by_pivot += [by_round_trips(size, jitter_us, args.seed) for size in PIVOT_HOSTS for jitter_us in JITTERS_US]
     print(" ".join(f"{column:>12}" for column in COLUMNS), flush=True)
     rows = []
     for size in args.played:
@@ -283,7 +288,18 @@ def main() -> None:
             rows.append(run("lab", in_lab, size, args.seed, "pairs"))
     if args.record is not None:
         write_figure(
-            args.record / "measurement-scale.json",
+            args.record / "many-hosts-racks.json",
+            title="Racks of many hosts: pairs that are probed",
+            command=command_line("scale", args.record),
+            seed=str(args.seed),
+            samples=f"one cloud by routers, the mean of {TRIP_CLOUDS} clouds by round trips",
+            about=about,
+            columns=PIVOT_COLUMNS,
+            rows=by_pivot,
+            plot={"kind": "bars", "columns": [3], "unit": "rounds of small packets"},
+        )
+        write_figure(
+            args.record / "many-hosts-measured.json",
             title="Many hosts measured by few pairs: seconds",
             command=command_line("scale", args.record),
             seed=str(args.seed),
