@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup setup-demo dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-integrations test-openstack test-kubernetes test-spark test-ansible test-ray test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup setup-demo dist dist-arm64 test-wheel demo test test-cases test-lab test-python checks test-fast fast-rust fast-python test-integrations test-openstack test-kubernetes test-spark test-ansible test-tofu test-ray test-kernels test-systemd test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z0-9%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -69,7 +69,7 @@ fast-rust:
 fast-python:
 	@GAVOTTE_EXAMPLES=fast $(PYTHON) -m pytest -q -n 2 -m "not lab and not slow"
 
-test-integrations: test-kubernetes test-openstack test-spark test-ray test-ansible test-programs ## All tests with heavy components: Kubernetes, OpenStack, Spark, Ray, Ansible, Prometheus, OpenSearch; the first call builds and downloads them for half an hour; needs root
+test-integrations: test-kubernetes test-openstack test-spark test-ray test-ansible test-tofu test-programs ## All tests with heavy components: Kubernetes, OpenStack, Spark, Ray, Ansible, OpenTofu, Prometheus, OpenSearch; the first call builds and downloads them for half an hour; needs root
 
 test-openstack: setup ## The OpenStack driver against real services, which the first call downloads; needs root
 	@GAVOTTE_OPENSTACK=real tools/openstack $(PYTHON) -m pytest -q tests/campaign/test_openstack.py
@@ -108,6 +108,10 @@ test-ansible: setup ## The inventory for Ansible read by Ansible itself, which t
 	@test -x target/ansible/bin/pip || $(PYTHON) -m venv target/ansible
 	@target/ansible/bin/pip install --quiet --disable-pip-version-check ansible-core==2.19.14
 	@GAVOTTE_ANSIBLE=$(CURDIR)/target/ansible/bin/ansible-inventory $(PYTHON) -m pytest -q tests/hosts/test_listings.py -k ansible
+
+test-tofu: setup ## The outputs of OpenTofu as hosts, and hosts as its variables, by OpenTofu itself, which the first call builds by Go in ten minutes
+	@test -x target/tofu/tofu || tools/tofu target/tofu
+	@GAVOTTE_TOFU=$(CURDIR)/target/tofu/tofu $(PYTHON) -m pytest -q tests/hosts/test_opentofu.py
 
 # The Ray of `make bench-ecosystem`, if that has installed one.
 RAY := $(or $(patsubst %/ray,%,$(wildcard target/ecosystem/bin/ray)),target/ray/bin)

@@ -13,7 +13,7 @@ from tests import builders
 from tests.export.test_topologies import PODS, networks
 from tests.guides import block
 
-from gavotte.export import export_network
+from gavotte.export import export, export_network
 from gavotte.export.labels import LABEL_VALUE
 from gavotte.export.tree import fitting, tiers, tree_of
 from gavotte.formats.network import Network
@@ -83,6 +83,14 @@ def mapped(settings: Path, *hosts: str) -> list[str]:
 def test_hadoop_reads_the_racks(tmp_path: Path) -> None:
     racks = {host: f"/{switches[0]}" for host, switches in tiers(tree_of(PODS)).items()}
     assert mapped(script(tmp_path, PODS), *racks, "z") == [*racks.values(), "/default-rack"]
+
+
+@pytest.mark.skipif(not PYTHON, reason="`make test-spark` runs it with Spark's own Hadoop")
+def test_hadoop_reads_the_hosts_of_a_placement(tmp_path: Path) -> None:
+    path = tmp_path / "placed.sh"
+    path.write_text(export(builders.placement({"x": "c", "y": "a", "z": "c"}), "hadoop-rack"))
+    path.chmod(0o755)
+    assert mapped(path, "a", "b", "c") == ["/placed", "/default-rack", "/placed"]
 
 
 @pytest.mark.skipif(not PYTHON, reason="`make test-spark` runs it with Spark's own Hadoop")
