@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 
 from benches.ecosystem import dask_job, kubernetes_job, ray_job, slurm_job, spark_job, torchrun_job
-from benches.ecosystem.comparing import COLUMNS, Row
+from benches.ecosystem.comparing import COLUMNS, FEWEST_RUNS, Row
 from benches.ecosystem.stage import FailedError, staged
 from benches.machine import machine
 from benches.recorded import write_figure
@@ -90,13 +90,14 @@ def main() -> int:
 def record(path: Path, rows: list[Row], about: str, asked: argparse.Namespace) -> None:
     """Write the table; rows of jobs that did not run now stay as they were recorded."""
     only = "".join(f" --only {name}" for name in asked.only or ())
+    interval = ", savings with 95 % intervals by bootstrap" * (asked.runs >= FEWEST_RUNS)
     write_figure(
         path,
         title=f"Whole jobs by themselves and with Gavotte, {CLOUDS[asked.cloud]}",
         command=f'make bench-ecosystem ARGS="--cloud {asked.cloud}{only} --runs {asked.runs}"',
         about=about,
         seed=str(asked.seed),
-        samples=f"{asked.runs} runs of each, interleaved, median ± standard deviation",
+        samples=f"{asked.runs} runs of each, interleaved, median ± standard deviation{interval}",
         columns=COLUMNS,
         rows=[row.cells() for row in rows],
         plot={"kind": "bars", "columns": [1, 2], "unit": "s"},

@@ -91,6 +91,10 @@ def main() -> None:
     names = {each["NodeID"]: each["NodeManagerAddress"] for each in ray.nodes()}
     for line in sys.stdin:
         way, _, job = line.strip().partition(": ")
+        end_s = time.monotonic() + READY_S
+        # Ray would choose among the nodes that the last group has left free: of two racks, the other one.
+        while ray.available_resources().get("CPU", 0) < nodes and time.monotonic() < end_s:
+            time.sleep(0.1)
         chosen = {"topology_strategy": {"ray.io/gpu-domain": "STRICT_PACK"}} if way == "gavotte" else {}
         group = placement_group([{"CPU": 1}] * ranks, **chosen)
         ray.get(group.ready(), timeout=READY_S)
