@@ -22,7 +22,7 @@ from gavotte.formats.collective import read_collective
 from gavotte.formats.guarantee import read_guarantee
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.network import read_network, write_network
+from gavotte.formats.network import COMPACT, Network, read_network, write_network
 from gavotte.formats.parts.byte_matrix import read_byte_matrix
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.record import read_records, read_samples
@@ -68,12 +68,17 @@ COMMANDS = (
     "map n.network.json a.app.toml -o out.placement.json",
     "collective g.network.json --operation broadcast --root h0 -o out.tree.json",
     "collective n.network.json --operation allgather --json",
+    "place v.network.json a.app.toml --method search --time-limit 0.1",
+    "collective v.network.json --operation broadcast --bytes 1mb",
     "export p.placement.json --format openmpi -o out.ranks",
     "export p.placement.json --format slurm -o out.ranks",
     "simulate t.topology.toml f.csv -o out.csv",
     "guarantee plan g.guarantee.toml --network n.network.json",
     "simulate n.network.json f.csv --json",
     "simulate p.placement.json a.app.toml --network g.network.json",
+    "simulate p.placement.json a.app.toml --network v.network.json",
+    "export v.network.json --format topograph -o out.topograph",
+    "model h.npz --compact -o out2.network.json",
     "model h.npz -o out.network.json",
     "model h.npz --method rpca --json",
     "model h.npz --method min",
@@ -132,6 +137,16 @@ def write(folder: Path) -> None:
         folder / "g.network.json",
         builders.network(hosts, sharing="groups", latency_s=delay[0][1], rate_bps=matrix, groups=groups),
     )
+    sparse = {
+        "hosts": [{"name": name, "egress_bps": 2e8, "ingress_bps": 2e8, "latency_s": 1e-4} for name in HOSTS],
+        "groups": [group | {"latency_s": 2e-4} for group in groups],
+        "exceptions": [
+            {"source": "h0", "target": "h1", "rate_bps": 1e7},
+            {"source": "h1", "target": "h2", "latency_s": 0.04},
+        ],
+        "checked": {"pairs": 8, "off": 0, "share_at_most": 0.3, "confidence": 0.95},
+    }
+    write_network(folder / "v.network.json", Network.model_validate({"format": COMPACT, "sharing": "groups"} | sparse))
     app = builders.app("sort", ("a", "b", 10_000_000), ("b", "c", 5_000_000, 1), ("c", "a", 1000))
     write_app(folder / "a.app.toml", app)
     write_app(folder / "b.app.toml", builders.app("scan", ("x", "y", 10**7), arrival_s=3.0))

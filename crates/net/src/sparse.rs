@@ -84,7 +84,9 @@ impl Sparse {
         exceptions.sort_by_key(|each| (each.source, each.target));
         exceptions.dedup_by_key(|each| (each.source, each.target));
         let mut first = vec![0; hosts.len() + 1];
-        exceptions.iter().for_each(|each| first[each.source + 1] += 1);
+        for each in &exceptions {
+            first[each.source + 1] += 1;
+        }
         for host in 0..hosts.len() {
             first[host + 1] += first[host];
         }
