@@ -13,7 +13,6 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 from gavotte.formats.history import Floats
@@ -26,9 +25,6 @@ MOST_PAIRS = 512
 
 SOURCES_TRIED = 8
 """Free sources considered for each next pair: all of a rack, but not all 100 hosts of a pod with all their targets."""
-
-TARGETS_TRIED = 64
-"""Targets considered for each of these sources."""
 
 SIDE_TRIED = 256
 """Hosts considered on the larger side of a link, or twice as many as are on the smaller one. All pairs across the link
@@ -196,8 +192,7 @@ class _Picker:
         least = min((self.busy[target] for _, target in pairs), default=0)
         if least > 0 and (len(self.sources) == 1 or not self.shares_targets):
             return []
-        free = ((pair for pair in by_source[source] if self.busy[pair[1]] == least) for source in sources)
-        return [pair for each in free for pair in islice(each, TARGETS_TRIED)]
+        return [pair for pair in pairs if self.busy[pair[1]] == least]
 
     def _cost(self, pair: Pair, path: Sequence[int]) -> tuple[int, int, bool, bool, int, int]:
         """Return the cost of a pair: links that it also fills; then whether it is slow, or not new; then a long way."""
