@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import builders
@@ -20,6 +21,20 @@ pytestmark = pytest.mark.lab
 PROGRAM = 'echo "$SLURM_PROCID $(hostname)"; exit 7'
 
 
+def launched(session: lab.Session, slurm: dict[str, str], folder: Path, *known: str) -> dict[str, Any]:  # noqa: F811
+    """Launch two ranks of `x.app.toml` in an allocation of three hosts, check where they ran, and return the report."""
+    words = ["launch", *known, f"--app={folder}/x.app.toml", f"--store={folder}/store", f"--json={folder}/run.json"]
+    command = ["salloc", "--quiet", "-N", "3", str(GAVOTTE), *words, "--", "srun", "-n", "2", "sh", "-c", PROGRAM]
+    ran: subprocess.CompletedProcess[str] = session.run(
+        "a", command, capture_output=True, text=True, timeout=100, env=slurm | {"XDG_CACHE_HOME": str(folder)}
+    )
+    assert ran.returncode == 7, ran.stderr
+    run: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    assert dict(line.split() for line in ran.stdout.splitlines()) == {"0": run["order"][0], "1": run["order"][1]}
+    assert run["status"] == 7
+    return run
+
+
 @pytest.mark.slow
 def test_srun_starts_ranks_where_they_were_placed(
     session: lab.Session,  # noqa: F811
@@ -29,17 +44,8 @@ def test_srun_starts_ranks_where_they_were_placed(
     rates = [[None, 1e6, 1e9], [1e6, None, 1e6], [1e9, 1e6, None]]
     write_network(tmp_path / "n.network.json", builders.network("abc", rates, cpus=1.0))
     write_app(tmp_path / "x.app.toml", builders.app("x", ("rank0", "rank1", 10**7)))
-    words = ["launch", "--network", "n.network.json", "--app", "x.app.toml", "--store", "store", "--json", "run.json"]
-    words = [word if "." not in word and word != "store" else str(tmp_path / word) for word in words]
-    command = ["salloc", "--quiet", "-N", "3", str(GAVOTTE), *words, "--", "srun", "-n", "2", "sh", "-c", PROGRAM]
-    ran: subprocess.CompletedProcess[str] = session.run(
-        "a", command, capture_output=True, text=True, timeout=100, env=slurm | {"XDG_CACHE_HOME": str(tmp_path)}
-    )
-    assert ran.returncode == 7, ran.stderr
-    run = json.loads((tmp_path / "run.json").read_text())
+    run = launched(session, slurm, tmp_path, f"--network={tmp_path}/n.network.json")
     assert (sorted(run["order"]), run["default_order"], run["placed"]) == (["a", "c"], ["a", "b"], True)
-    assert dict(line.split() for line in ran.stdout.splitlines()) == {"0": run["order"][0], "1": run["order"][1]}
-    assert run["status"] == 7
 
 
 def test_srun_without_an_allocation_is_one_line(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests import builders
 from tests.export.test_export_real import slurm  # noqa: F401 - a fixture
+from tests.launch.test_launch_in_slurm import launched
 from tests.shell import GAVOTTE
 
 from gavotte import lab
@@ -32,19 +33,8 @@ def test_launch_measures_an_allocation_and_orders_its_ranks(
     tmp_path: Path,
 ) -> None:
     write_app(tmp_path / "x.app.toml", builders.app("x", ("rank0", "rank1", 10**7), ("rank1", "rank0", 10**7)))
-    files = [
-        f"--{key}={tmp_path / name}" for key, name in (("app", "x.app.toml"), ("store", "s"), ("json", "run.json"))
-    ]
-    launched = [str(GAVOTTE), "launch", "--hosts", str(session.hosts_file), *files]
-    program = 'echo "$SLURM_PROCID $(hostname)"'
-    command = ["salloc", "--quiet", "-N", "3", *launched, "--", "srun", "-n", "2", "sh", "-c", program]
-    ran: subprocess.CompletedProcess[str] = session.run(
-        "a", command, capture_output=True, text=True, timeout=100, env=slurm | {"XDG_CACHE_HOME": str(tmp_path)}
-    )
-    assert ran.returncode == 0, ran.stderr
-    run = json.loads((tmp_path / "run.json").read_text())
+    run = launched(session, slurm, tmp_path, f"--hosts={session.hosts_file}")
     assert (sorted(run["order"]), run["default_order"], run["placed"]) == (["a", "c"], ["a", "b"], True)
-    assert dict(line.split() for line in ran.stdout.splitlines()) == {"0": run["order"][0], "1": run["order"][1]}
-    stored = [str(GAVOTTE), "history", "list", "--store", str(tmp_path / "s"), "--json"]
+    stored = [str(GAVOTTE), "history", "list", "--store", str(tmp_path / "store"), "--json"]
     listed = subprocess.run(stored, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(listed.stdout)

@@ -32,7 +32,7 @@ LEAST_S = 1e-7
 """Round trips count as at least this long."""
 
 FITS = 5
-"""Turns in which tiers and hosts' delays are fitted; nothing changes after the fourth."""
+"""Turns in which tiers and hosts' delays are fitted. Further ones move no break by more than 1 %."""
 
 USUAL, MOST_REST = 0.9, 0.33
 """Share of round trips that a fit has to explain, up to this share of the step between tiers."""
@@ -75,9 +75,9 @@ def fitted_scale(table: tuple[Ints, Floats], pivots: Sequence[int], size: int) -
     least differences between hosts counts: with few racks, such differences can imitate racks.
 
     Args:
-        table: hosts, and their round trips with pivots.
-        pivots: the pivots.
-        size: number of all hosts.
+        table: (H,) hosts by index, and (H, P) seconds of their round trips with the pivots; NaN = unknown.
+        pivots: P hosts by index, all of them among the H.
+        size: number of all hosts, N.
     """
     hosts, trips_s = table
     known = np.isfinite(trips_s)

@@ -37,7 +37,7 @@ PINGS, MOST_PINGS = 10, 90
 
 SURE = 14.0
 """Logarithm of the odds against a short round trip that looks long, because every ping of it waited, if waits are
-exponential. If they are uniform, it is 9."""
+exponential. With uniform waits, the odds are lower."""
 
 FEWEST_HOSTS = 16
 """With fewer hosts, too few round trips are short to distinguish a break from chance."""
