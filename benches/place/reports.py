@@ -229,8 +229,9 @@ def _record(options: argparse.Namespace, cases: Sequence[Case], about: str) -> N
         for limit_s in dict.fromkeys(case.limit_s for case in cases):
             chosen = [case for case in cases if (case.sharing, case.limit_s) == (sharing, limit_s)]
             rows.append([f"{sharing}, {limit_s:g} s", str(len(chosen)), *_cells(chosen)])
+    part = "".join(f"-{sharing}" for sharing in options.sharing or ())
     write_figure(
-        options.record / "placement-reports.json",
+        options.record / f"placement-reports{part}.json",
         title="64 ranks of real programs on 16 full hosts: ours next to the best other at the same processor time",
         command=command_line("place", options.record),
         seed=str(options.seed),

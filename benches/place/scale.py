@@ -26,6 +26,7 @@ from pathlib import Path
 from benches.machine import machine
 from benches.place.families import FAMILIES, partners, scaled
 from benches.place.judge import Judge
+from benches.place.peer_child import resident_mb
 from benches.place.peers import PRESETS, anneal, answers, built_annealer
 from benches.recorded import command_line, write_figure
 
@@ -38,6 +39,9 @@ IMBALANCES = (0.001, 0.01)
 """Each bisection of METIS may add as much. With more, many of the blocks overbook their hosts."""
 
 ATTEMPTS = 5
+LOOK_S = 0.005
+"""Interval at which the memory of the command is read. Its `ru_maxrss` is at least what this program had."""
+
 PEER_S = 120.0
 """Longest that the attempts of one preset may take, twice the longest limit of ours on two processors."""
 
@@ -62,7 +66,7 @@ class Row:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`scale [--tasks 10000] [--hosts 1000] [--family F] [--limits 1,3,10,30] [--seeds 5] [--last-seeds 1] [--no-peers] [--priced] [--record FOLDER] [--quick]`."""
+    """`scale [--tasks 10000] [--hosts 1000] [--family F] [--limits 1,3,10,30] [--seeds 5] [--last-seeds 1] [--peer metis] [--no-peers] [--priced] [--record FOLDER] [--quick]`."""
     parser = argparse.ArgumentParser(prog="bench-place scale")
     parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--hosts", type=int, default=1_000)
@@ -71,6 +75,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds of ours")
     parser.add_argument("--last-seeds", type=int, help="fewer seeds for the longest limit")
     parser.add_argument("--seed", type=int, default=0, help="of the instances")
+    parser.add_argument("--peer", choices=PEERS, action="append", help="only these; may be repeated")
     parser.add_argument("--no-peers", action="store_true", help="only ours")
     parser.add_argument("--quick", action="store_true", help="2,000 tasks on 200 hosts, one seed, limits of 1 and 3 s")
     parser.add_argument("--priced", action="store_true", help="only ours, with constraints that have prices")
@@ -104,7 +109,7 @@ def _family(family: str, options: argparse.Namespace, limits: Sequence[float]) -
     network, app = scaled(family, options.tasks, options.hosts, options.seed)
     judge = Judge(network, app)
     rows: list[Row] = []
-    for peer in () if options.no_peers else PEERS:
+    for peer in () if options.no_peers else options.peer or PEERS:
         for preset in PRESETS[peer]:
             rows += _peer(judge, peer, preset)
     least = min((row.seconds for row in rows if row.seconds is not None), default=None)
@@ -259,9 +264,14 @@ def _ours(judge: Judge, files: tuple[Path, Path], method: str, seed: int, limit_
     command = [program, "place", *map(str, files), "--method", method, "--seed", str(seed)]
     command += ["--time-limit", f"{limit_s:g}", "-o", str(target)]
     start_s = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert child.stderr is not None
-    complaint = child.stderr.read().decode()
+    with tempfile.TemporaryFile() as complaints:
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=complaints)
+        peak_mb = 0.0
+        while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            peak_mb = max(peak_mb, resident_mb(str(child.pid)))
+            time.sleep(LOOK_S)
+        complaints.seek(0)
+        complaint = complaints.read().decode()
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     took_s = time.perf_counter() - start_s
@@ -272,4 +282,4 @@ def _ours(judge: Judge, files: tuple[Path, Path], method: str, seed: int, limit_
     bound_s = float(document["bound_s"] or 0.0) if document and method == "auto" else 0.0
     name = method if method != "auto" else f"ours {limit_s:g} s, seed {seed}"
     cpu_s = used.ru_utime + used.ru_stime
-    return Row(name, seconds, took_s, cpu_s, used.ru_maxrss / 1024, limit_s if method == "auto" else 0.0, bound_s)
+    return Row(name, seconds, took_s, cpu_s, peak_mb, limit_s if method == "auto" else 0.0, bound_s)

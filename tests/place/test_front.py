@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -20,6 +21,7 @@ from gavotte.formats.network import Network, write_network
 from gavotte.place import Effort, Goal, Question, decide, evaluate, front, latency_s
 from gavotte.place.constraints import price_usd
 from gavotte.place.front import BY
+from gavotte.place.limits import PlacementLimits
 
 
 def distant(seed: int) -> tuple[Network, App]:
@@ -81,6 +83,23 @@ def test_the_least_latency_among_many_hosts_is_that_of_their_racks() -> None:
     effort = Effort("search", time_limit_s=2.0, repeatable=True)
     answer = decide(Question(builders.network(hosts, None, delays), [app]), effort, Goal("latency", 1.0))
     assert answer.latency_s == pytest.approx(1e-4)
+
+
+def test_a_search_goes_on_from_its_best_placement_where_new_starts_break_rules() -> None:
+    """Random latencies: neither cuts nor random packing lead to hosts that are all near each other."""
+    random = Random(2)
+    hosts = [{"name": f"h{m}", "cpus": 3.0, "egress_bps": 1e8, "ingress_bps": 1e8} for m in range(24)]
+    delays = [[None if m == n else random.uniform(1e-4, 1e-2) for n in range(24)] for m in range(24)]
+    names = [f"t{j}" for j in range(64)]
+    ways = [(names[j], names[(j + step) % 64], 10**6) for j in range(64) for step in (1, 8)]
+    question = Question(builders.network(hosts, None, delays), [builders.app("app", *ways, tasks=names)])
+    effort = Effort("search", time_limit_s=1.5, repeatable=True)
+    answer = decide(question, effort, Goal("latency", 1.0))
+    start = answer.placement.assignment
+    near = replace(question, limits=PlacementLimits(max_latency_s=answer.latency_s))
+    again = decide(near, replace(effort, start=start))
+    assert again.latency_s <= answer.latency_s
+    assert again.placement.completion_s <= answer.placement.completion_s
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -301,7 +302,8 @@ def test_many_prices_cost_little_more_than_keeping_all_rules() -> None:
     def total_s(price_s: float | None) -> float:
         apart = [{"tasks": group, "price_s": price_s} for group in partners(app, 70)]
         ruled = app.model_copy(update={"constraints": Constraints.model_validate({"apart": apart})})
-        return decide(Question(network, [ruled]), Effort(time_limit_s=1.0, repeatable=True, threads=1)).total_s
+        efforts = [Effort(time_limit_s=1.0, repeatable=True, threads=1, seed=seed) for seed in range(3)]
+        return fmean(decide(Question(network, [ruled]), effort).total_s for effort in efforts)
 
-    # Without starts that keep all rules, it was 1.12 times as long.
-    assert total_s(0.1) < 1.03 * total_s(None)
+    # Without starts that keep all rules, it was 1.12 times as long. Single seeds differ by 3 %.
+    assert total_s(0.1) < 1.06 * total_s(None)

@@ -159,6 +159,7 @@ def search(
     attempt: Attempt,
     starts: Sequence[_Hosts] = (),
     *,
+    known: _Hosts | None = None,
     steps: int | None = None,
     seed: int | None = None,
     limit_s: float | None = None,
@@ -166,7 +167,8 @@ def search(
     """Search for `steps` steps, or for the time left. `limit_s` only cuts it short.
 
     The search ends as soon as its best time is proven. Where work is counted it does not: the step at which it ends
-    would depend on the machine. If the search has tried all placements, its best time is also the bound.
+    would depend on the machine. If the search has tried all placements, its best time is also the bound. Where nothing
+    else keeps all rules, it starts from `known`, which does.
     """
     proven = False
 
@@ -189,6 +191,8 @@ def search(
     try:
         searched = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), watch, paced=paced)
     except InfeasibleError:
+        if known is not None:
+            return search(instance, attempt, [known], steps=steps, seed=seed, limit_s=limit_s)
         too_large = len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS
         if starts or too_large or solver_lacking(CPSAT) is not None:
             raise

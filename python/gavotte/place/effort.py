@@ -47,6 +47,7 @@ class Effort:
         spent_s: seconds of the time limit that passed before, for example while files were read.
         kept_s: seconds of the time limit to leave for what follows the search.
         start: task key to host: a placement to start from; empty = none.
+        explain: if no placement keeps all constraints, look for a small set of them that conflict.
         watch: called with the best time so far, the bound so far, and the used share of the time limit.
         clock: returns seconds, for the Placement's `elapsed_s`.
     """
@@ -59,6 +60,7 @@ class Effort:
     spent_s: float = 0.0
     kept_s: float = 0.0
     start: Mapping[str, str] = field(default_factory=dict)
+    explain: bool = True
     watch: Watch | None = None
     clock: Callable[[], float] = time.perf_counter
 

@@ -141,7 +141,6 @@ def _in_stages(instance: Instance, method: str, attempt: Attempt, best: Solution
         attempt.unproven, exact = str(missing), False
     strict = Strict(instance, attempt)
     for stage in stages(instance, attempt, size if exact else 0):
-        before_s = seconds(instance, best.hosts)
         if exact:
             best = _proved(instance, best, stage, size, attempt)
         best = replace(best, bound_s=max(best.bound_s, attempt.bound_s))
@@ -156,14 +155,12 @@ def _in_stages(instance: Instance, method: str, attempt: Attempt, best: Solution
             instance,
             attempt,
             [*strict.starts(stage, best.hosts), *_starts(instance, best, stage, attempt, partitions)],
+            known=best.hosts,
             steps=stage.steps,
             seed=stage.seed,
             limit_s=attempt.left_s,
         )
         best = replace(_better(instance, best, more), stopped=more.stopped)
-        if method == "search" and seconds(instance, best.hosts) >= before_s and stage.enough:
-            best = replace(best, stopped=False)
-            break
     return _judged(instance, best)
 
 

@@ -93,7 +93,7 @@ class _Work:
         try:
             attempt.solution = run_method(instance, method, attempt)
         except InfeasibleError:
-            if method in _PLANNING:
+            if self.effort.explain and method in _PLANNING:
                 from gavotte.place.conflict import find_conflict
 
                 conflict_s = attempt.limit_s if attempt.repeatable else max(attempt.left_s, CONFLICT_S)

@@ -35,10 +35,6 @@ all before it, so little is lost when the limit ends it."""
 PROOF_S = 1.0
 """Least deterministic seconds of the first proof. Most small problems are proven in less."""
 
-IN_VAIN = 15_000
-"""Steps without a better placement after which the method `search` ends, for each task and host. The other methods
-search until the limit unless their placement is proven."""
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -52,7 +48,6 @@ class Stage:
         steps: of its search.
         search_s: seconds that these steps stand for.
         solver_s: deterministic seconds of its proof; 0 = no proof in this stage.
-        enough: whether a search after it would hardly find anything better.
     """
 
     number: int
@@ -60,7 +55,6 @@ class Stage:
     steps: int
     search_s: float
     solver_s: float
-    enough: bool
 
 
 def literals(instance: Instance) -> int:
@@ -92,5 +86,4 @@ def stages(instance: Instance, attempt: Attempt, size: int) -> Iterator[Stage]:
             int(search_s * per_s),
             search_s,
             solver_s * SOLVER_SHARE,
-            search_s * per_s >= IN_VAIN * len(instance.tasks) * len(instance.hosts),
         )

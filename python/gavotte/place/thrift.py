@@ -117,7 +117,8 @@ def spend(
             return None
         try:
             given = {} if start is None else start.placement.assignment
-            answer = solve(replace(question, limits=limit), replace(effort, time_limit_s=share_s, start=given))
+            tighter = replace(effort, time_limit_s=share_s, start=given, explain=False)
+            answer = solve(replace(question, limits=limit), tighter)
         except InfeasibleError as error:
             logger.debug("%s leaves no room: %s", limit, error)
             return None

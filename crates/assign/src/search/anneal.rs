@@ -1,100 +1,12 @@
-//! One chain of simulated annealing whose moves start at the bottleneck.
-//!
-//! Only a move that touches a link of the longest time can shorten that time. Most proposals therefore take a unit from
-//! a host at such a link, and most send it to a partner's host. There are five moves:
-//!
-//! 1. a relocation;
-//! 2. a swap;
-//! 3. an ejection: the unit takes the place of another, which goes to a third host;
-//! 4. a unit together with the partners on its host that it exchanges most with;
-//! 5. all units of two hosts at once, so that pairs stay together during the move.
-//!
-//! Every state is feasible.
+//! One chain of simulated annealing. Every state is feasible.
 
-use gavotte_net::{Link, Seconds};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
+use gavotte_net::Seconds;
+use rand::RngExt;
 
 use crate::packing::units_on_hosts::Packing;
 use crate::problem::Problem;
 use crate::search::link_loads::{Loads, Rates};
-
-/// How a chain makes proposals.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ways {
-    /// Share of proposals that take a unit from the bottleneck rather than any unit.
-    at_bottleneck: f64,
-    /// Share of proposals that send a unit to a partner's host rather than to any host.
-    to_partner: f64,
-    /// Whether some proposals move partners on the same host along, or exchange all units of two hosts.
-    several: bool,
-    /// Whether a unit changes places with a unit that has a partner on the first unit's host, if one is found soon.
-    neighbours: bool,
-    /// Number of units drawn at random of which the one on the slowest host moves, unless the chain has a focus.
-    drawn: usize,
-}
-
-/// The proposal settings of a search's chains, in turn. If many links are nearly as slow, chains that look at all of
-/// them find better placements.
-const IN_TURN: [Ways; 2] = [
-    Ways {
-        at_bottleneck: 0.5,
-        to_partner: 0.5,
-        several: true,
-        neighbours: false,
-        drawn: 1,
-    },
-    Ways {
-        at_bottleneck: 0.05,
-        to_partner: 0.5,
-        several: true,
-        neighbours: false,
-        drawn: 1,
-    },
-];
-
-/// Settings for one long cooling, in turn: first any unit to any host, then a little of every kind.
-pub(crate) const SLOWLY: [Ways; 2] = [
-    Ways {
-        at_bottleneck: 0.0,
-        to_partner: 0.0,
-        several: false,
-        neighbours: false,
-        drawn: 1,
-    },
-    Ways {
-        at_bottleneck: 0.05,
-        to_partner: 0.3,
-        several: true,
-        neighbours: false,
-        drawn: 1,
-    },
-];
-
-/// Settings for large problems, in which a randomly chosen host is nearly always far from all partners, and few of the
-/// hosts are nearly as slow as the slowest.
-pub(crate) const AT_SCALE: Ways = Ways {
-    at_bottleneck: 0.2,
-    to_partner: 0.97,
-    several: true,
-    neighbours: true,
-    drawn: 8,
-};
-
-/// Number of attempts to find a neighbour to change places with.
-const LOOKS: usize = 6;
-
-/// Share of proposals that try a swap although there is room.
-const SWAP_ANYWAY: f64 = 0.3;
-
-/// Share of proposals that move partners on the same host along. The second constant: share that exchange all units of
-/// two hosts.
-const ALONG: f64 = 0.15;
-const WHOLE_HOSTS: f64 = 0.03;
-
-/// The largest number of units that one move may take.
-const MOST_MOVED: usize = 64;
+use crate::search::proposals::{IN_TURN, Moves, Proposals, State, Ways};
 
 /// Steps between two checks of the stop condition, if no unit exchanges bytes with more than this many others.
 const PATIENCE: u64 = 1024;
@@ -130,34 +42,14 @@ pub(crate) struct Chain<'a> {
     pub(super) packing: Packing<'a>,
     pub(super) loads: Loads<'a>,
     rates: &'a Rates,
-    pub(super) rng: Xoshiro256PlusPlus,
+    pub(super) proposals: Proposals,
     best: Vec<usize>,
     best_s: f64,
-    pub(super) moves: Vec<(usize, usize)>,
+    pub(super) moves: Moves,
     before: Vec<usize>,
-    focus: Option<Focus>,
-    ways: Ways,
     /// The cost of a second of penalty.
     penalty_weight: f64,
 }
-
-/// The part of a large problem that a chain works on for a while.
-struct Focus {
-    units: Vec<usize>,
-    hosts: Vec<usize>,
-    /// Units at the centre that break rules; empty if the centre is the bottleneck.
-    breaking: Vec<usize>,
-}
-
-/// The least share of focuses on units that break rules, while any does.
-const LEAST_DEAR: f64 = 0.1;
-
-/// The largest number of hosts in a focus in addition to the one at the bottleneck: this many of its partners, and this many
-/// others.
-const FOCUS_HOSTS: usize = 6;
-
-/// The largest number of units in a focus that break rules.
-const FOCUS_BREAKING: usize = 12;
 
 impl<'a> Chain<'a> {
     /// Starts at `packing`, in which every unit has a host.
@@ -174,11 +66,9 @@ impl<'a> Chain<'a> {
             rates,
             packing,
             loads,
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            proposals: Proposals::new(seed),
             moves: Vec::new(),
             before: Vec::new(),
-            focus: None,
-            ways: IN_TURN[0],
         }
     }
 
@@ -187,59 +77,13 @@ impl<'a> Chain<'a> {
         self.with(IN_TURN[number % IN_TURN.len()])
     }
 
-    pub(crate) fn with(mut self, ways: Ways) -> Self {
+    pub(super) fn with(mut self, ways: Ways) -> Self {
         self.take_on(ways);
         self
     }
 
-    pub(crate) fn take_on(&mut self, ways: Ways) {
-        self.ways = ways;
-    }
-
-    /// From now on, works on a host at the bottleneck, on some hosts of its units' partners, and on some others.
-    ///
-    /// If the price of broken rules is part of the time, the centre is as often a host of a unit that breaks one.
-    pub(crate) fn look_closer(&mut self) {
-        let mut breaking = Vec::new();
-        let dear = self.packing.penalty_s() / self.total_s().max(f64::MIN_POSITIVE);
-        let centre = if dear > 0.0 && self.rng.random_bool(dear.clamp(LEAST_DEAR, 1.0)) {
-            breaking = self.packing.breaking();
-            breaking.shuffle(&mut self.rng);
-            breaking.truncate(FOCUS_BREAKING);
-            breaking.first().map(|&unit| self.packing.host_of(unit))
-        } else {
-            None
-        };
-        let centre = centre.unwrap_or_else(|| self.pick_host());
-        let mut near: Vec<usize> = breaking.iter().map(|&unit| self.packing.host_of(unit)).collect();
-        for &unit in self.packing.on(centre) {
-            let partners = self.packing.units.halves[unit].iter();
-            near.extend(partners.map(|half| self.packing.host_of(half.other)));
-        }
-        near.sort_unstable();
-        near.dedup();
-        near.shuffle(&mut self.rng);
-        near.truncate(self.rng.random_range(1..=FOCUS_HOSTS));
-        let count = self.packing.problem.capacity.len();
-        let others = self.rng.random_range(1..=FOCUS_HOSTS);
-        near.extend((0..others).map(|_| self.rng.random_range(0..count)));
-        near.push(centre);
-        near.sort_unstable();
-        near.dedup();
-        let units = near.iter().flat_map(|&host| self.packing.on(host).iter().copied());
-        self.focus = Some(Focus {
-            units: units.collect(),
-            hosts: near,
-            breaking,
-        });
-    }
-
-    /// Any host that proposals may send units to.
-    fn any_host(&mut self) -> usize {
-        match &self.focus {
-            Some(focus) => focus.hosts[self.rng.random_range(0..focus.hosts.len())],
-            None => self.rng.random_range(0..self.packing.problem.capacity.len()),
-        }
+    pub(super) fn take_on(&mut self, ways: Ways) {
+        self.proposals.ways = ways;
     }
 
     /// The host of each unit in the best placement so far, and its time and penalty in seconds; infinite if it costs too
@@ -277,6 +121,20 @@ impl<'a> Chain<'a> {
         self.penalty_weight = 1.0;
         self.remember();
         steps
+    }
+
+    /// From now on, works on a part of a large problem.
+    pub(super) fn look_closer(&mut self) {
+        self.proposals.look_closer(&mut self.packing, &self.loads);
+    }
+
+    /// Fills `moves` with a proposal; returns whether there is one.
+    fn propose(&mut self) -> bool {
+        let now = State {
+            packing: &self.packing,
+            loads: &self.loads,
+        };
+        self.proposals.propose(now, &mut self.moves)
     }
 
     /// Time and price of broken rules now, in seconds.
@@ -325,19 +183,49 @@ impl<'a> Chain<'a> {
             if !self.propose() || !self.pack() {
                 continue;
             }
-            self.follow();
-            let new = self.cost();
-            let worse = new - cost;
-            if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
+            if let Some(new) = self.settle(cost, temperature) {
                 cost = new;
                 if heat.power == 0 {
                     self.remember();
                 }
-            } else {
-                self.undo();
             }
         }
         run.steps
+    }
+
+    /// Makes this many proposals at one temperature, which minimize the share by which links exceed `goal_s`, and
+    /// remembers the placements in which no link takes longer than `best_s`.
+    pub(super) fn dwell(&mut self, steps: u64, temperature: f64, goal_s: f64, best_s: f64) {
+        self.loads.aim(goal_s);
+        let mut cost = self.loads.cost();
+        let low = best_s / goal_s - 1.0;
+        for _ in 0..steps {
+            if !self.propose() || !self.pack() {
+                continue;
+            }
+            if let Some(new) = self.settle(cost, temperature) {
+                cost = new;
+                if cost <= low {
+                    self.remember();
+                }
+            }
+        }
+    }
+
+    /// Updates the loads after `pack`, and accepts the move with the probability that its cost has at this temperature.
+    /// Returns the new cost; if the move is refused, undoes it.
+    fn settle(&mut self, cost: f64, temperature: f64) -> Option<f64> {
+        let most = cost - temperature * self.proposals.rng.random::<f64>().ln();
+        let penalty = self.penalty_weight * self.packing.penalty_s();
+        self.loads.mark();
+        if self.loads.follow_below(&self.moves, most - penalty) {
+            let new = self.cost();
+            if new <= most {
+                return Some(new);
+            }
+        }
+        self.undo();
+        None
     }
 
     /// Updates the loads after `pack`.
@@ -354,160 +242,6 @@ impl<'a> Chain<'a> {
         if seconds < self.best_s && !self.loads.too_dear() {
             self.best_s = seconds;
             self.best.copy_from_slice(self.packing.hosts());
-        }
-    }
-
-    /// Fills `moves` with units and their new hosts; returns whether there are any.
-    fn propose(&mut self) -> bool {
-        self.moves.clear();
-        let Some(unit) = self.pick_unit() else { return false };
-        let from = self.packing.host_of(unit);
-        let partners = &self.packing.units.halves[unit];
-        let to = if !partners.is_empty() && self.rng.random_bool(self.ways.to_partner) {
-            self.packing
-                .host_of(partners[self.rng.random_range(0..partners.len())].other)
-        } else {
-            self.any_host()
-        };
-        if to == from {
-            return false;
-        }
-        let kind = if self.ways.several { self.rng.random() } else { 1.0 };
-        if kind < WHOLE_HOSTS {
-            let to = if self.rng.random_bool(0.5) { to } else { self.any_host() };
-            return to != from && self.exchange(from, to);
-        }
-        self.moves.push((unit, to));
-        if kind < WHOLE_HOSTS + ALONG {
-            return self.take_along(unit, from, to);
-        }
-        let residents = self.packing.on(to);
-        if residents.is_empty() || (self.packing.fits(unit, to) && !self.rng.random_bool(SWAP_ANYWAY)) {
-            return true;
-        }
-        let any = residents[self.rng.random_range(0..residents.len())];
-        let other = self.neighbour(unit, from, to).unwrap_or(any);
-        let aside = if self.rng.random_bool(0.7) {
-            from
-        } else {
-            self.any_host()
-        };
-        self.moves.push((other, aside));
-        aside != to
-    }
-
-    /// A unit on `to` with a partner on `from` other than `unit`, if one is found soon.
-    fn neighbour(&mut self, unit: usize, from: usize, to: usize) -> Option<usize> {
-        if !self.ways.neighbours {
-            return None;
-        }
-        for _ in 0..LOOKS {
-            let here = self.packing.on(from);
-            let one = here[self.rng.random_range(0..here.len())];
-            let partners = &self.packing.units.halves[one];
-            if one != unit && !partners.is_empty() {
-                let two = partners[self.rng.random_range(0..partners.len())].other;
-                if self.packing.host_of(two) == to {
-                    return Some(two);
-                }
-            }
-        }
-        None
-    }
-
-    /// Exchanges all units of one host with all units of the other.
-    fn exchange(&mut self, from: usize, to: usize) -> bool {
-        let (here, there) = (self.packing.on(from), self.packing.on(to));
-        if here.len() + there.len() > MOST_MOVED {
-            return false;
-        }
-        self.moves.extend(here.iter().map(|&unit| (unit, to)));
-        self.moves.extend(there.iter().map(|&unit| (unit, from)));
-        true
-    }
-
-    /// Moves a random number of `unit`'s partners on its host along with it. A unit on the target that must make room
-    /// goes back.
-    fn take_along(&mut self, unit: usize, from: usize, to: usize) -> bool {
-        let units = self.packing.units;
-        let partners = &units.halves[unit];
-        if partners.is_empty() {
-            return true;
-        }
-        let start = self.rng.random_range(0..partners.len());
-        let wanted = 1 + self.rng.random_range(0..3);
-        for half in partners[start..].iter().chain(&partners[..start]) {
-            let known = self.moves.iter().any(|&(moved, _)| moved == half.other);
-            if self.packing.host_of(half.other) == from && !known {
-                self.moves.push((half.other, to));
-                if self.moves.len() > wanted {
-                    break;
-                }
-            }
-        }
-        let residents = self.packing.on(to);
-        if !residents.is_empty() && self.rng.random_bool(0.5) {
-            let other = residents[self.rng.random_range(0..residents.len())];
-            self.moves.push((other, from));
-        }
-        true
-    }
-
-    /// A unit on a host at the bottleneck, or any unit.
-    fn pick_unit(&mut self) -> Option<usize> {
-        let units = self.packing.units.len();
-        if self.rng.random_bool(self.ways.at_bottleneck) {
-            if let Some(focus) = self.focus.as_ref().filter(|focus| !focus.breaking.is_empty()) {
-                return Some(focus.breaking[self.rng.random_range(0..focus.breaking.len())]);
-            }
-            let host = self.pick_host();
-            let residents = self.packing.on(host);
-            if !residents.is_empty() {
-                return Some(residents[self.rng.random_range(0..residents.len())]);
-            }
-        }
-        if let Some(focus) = self.focus.as_ref().filter(|focus| !focus.units.is_empty()) {
-            return Some(focus.units[self.rng.random_range(0..focus.units.len())]);
-        }
-        let mut chosen = (units > 0).then(|| self.rng.random_range(0..units))?;
-        for _ in 1..self.ways.drawn {
-            let other = self.rng.random_range(0..units);
-            let [now_s, other_s] = [chosen, other].map(|unit| self.loads.host_s(self.packing.host_of(unit)));
-            if other_s > now_s {
-                chosen = other;
-            }
-        }
-        Some(chosen)
-    }
-
-    /// A host at an end of the bottleneck of some phase.
-    fn pick_host(&mut self) -> usize {
-        let problem = self.packing.problem;
-        let phases = problem.phases.len();
-        if phases == 0 {
-            return 0;
-        }
-        let mut left = self.rng.random::<f64>() * self.loads.seconds();
-        let mut phase = 0;
-        while phase + 1 < phases && left > self.loads.worst(phase).0 {
-            left -= self.loads.worst(phase).0;
-            phase += 1;
-        }
-        match self.loads.worst(phase).1 {
-            Some(Link::Pair { source, target }) => {
-                if self.rng.random_bool(0.5) {
-                    source
-                } else {
-                    target
-                }
-            }
-            Some(Link::Egress(host) | Link::Ingress(host)) => host,
-            Some(Link::Up(group) | Link::Down(group)) => {
-                let members = problem.network.members(group);
-                let at = self.rng.random_range(0..members.len().max(1));
-                members.get(at).copied().unwrap_or(0)
-            }
-            None => 0,
         }
     }
 

@@ -143,7 +143,7 @@ impl Chain<'_> {
         let partners = self.packing.units.halves[unit].iter();
         let mut hosts: Vec<usize> = partners.map(|half| self.packing.host_of(half.other)).collect();
         let count = self.problem().capacity.len();
-        hosts.extend((0..others).map(|_| self.rng.random_range(0..count)));
+        hosts.extend((0..others).map(|_| self.proposals.rng.random_range(0..count)));
         hosts.sort_unstable();
         hosts.dedup();
         hosts.retain(|&host| host != from);

@@ -6,6 +6,7 @@ use crate::packing::units_on_hosts::{NOWHERE, Packing};
 use crate::problem::Problem;
 use crate::problem::completion::seconds;
 use crate::problem::units::{Half, Units};
+use crate::search::link_sum::LinkSum;
 use crate::search::max_tree::MaxTree;
 
 /// Weight of the tail, the root mean square of all links' times, relative to the longest time.
@@ -99,8 +100,11 @@ pub(crate) struct Loads<'a> {
     /// The entries that `add` has changed since `mark`: phase, slot, and the bytes and time before.
     changed: Vec<(u32, u32, u64, f64)>,
     squares_before: f64,
-    /// The steep cost, if it is in use.
-    steep: Option<Steep>,
+    /// The time or excess at which `follow_below` stops, and whether it has.
+    limit: f64,
+    exceeded: bool,
+    /// The cost, if it is not the default one.
+    sum: Option<LinkSum>,
     /// Whether links are so few that only the leaves of `phases` are kept up to date.
     few: bool,
     /// Units on each host, and the cost of hosts and bytes; counted only if the price has a limit.
@@ -123,7 +127,9 @@ impl<'a> Loads<'a> {
             squares: 0.0,
             changed: Vec::new(),
             squares_before: 0.0,
-            steep: None,
+            limit: f64::INFINITY,
+            exceeded: false,
+            sum: None,
             few: links * problem.phases.len() <= FEW_LINKS,
             used: vec![0; problem.capacity.len()],
             price: 0.0,
@@ -160,9 +166,9 @@ impl<'a> Loads<'a> {
     /// While the price is too high, the cost counts up to `DEAR` times as much, so that the search moves towards lower
     /// prices.
     pub(crate) fn cost(&self) -> f64 {
-        let cost = match &self.steep {
-            Some(steep) => steep.sum,
-            None => self.seconds() + TAIL * (self.squares.max(0.0) / self.rates.count).sqrt(),
+        let cost = match &self.sum {
+            Some(sum) => sum.value(),
+            None => self.seconds() + self.tail(),
         };
         match &self.problem.rules.max_price {
             Some(max_price) if self.too_dear() => {
@@ -170,6 +176,10 @@ impl<'a> Loads<'a> {
             }
             _ => cost,
         }
+    }
+
+    fn tail(&self) -> f64 {
+        TAIL * (self.squares.max(0.0) / self.rates.count).sqrt()
     }
 
     /// Whether the price of hosts and bytes exceeds its limit.
@@ -254,8 +264,8 @@ impl<'a> Loads<'a> {
     pub(crate) fn mark(&mut self) {
         self.changed.clear();
         self.squares_before = self.squares;
-        if let Some(steep) = &mut self.steep {
-            steep.before = steep.sum;
+        if let Some(sum) = &mut self.sum {
+            sum.mark();
         }
     }
 
@@ -264,38 +274,29 @@ impl<'a> Loads<'a> {
         self.phases.iter_mut().for_each(|(_, tree)| tree.mend());
     }
 
+    /// From now on, `cost` is the sum of the shares by which links exceed `goal_s`.
+    pub(crate) fn aim(&mut self, goal_s: f64) {
+        self.sum = Some(LinkSum::excess(goal_s, &self.times()));
+    }
+
     /// From now on, `cost` is the sum of a power of all links' times; with power 0, it is the default cost again.
     pub(crate) fn steepen(&mut self, power: i32) {
-        self.steep = None;
+        self.sum = None;
         self.mend();
-        let whole = self.seconds();
-        if power == 0 || whole <= 0.0 {
-            return;
+        if power > 0 && self.seconds() > 0.0 {
+            self.sum = Some(LinkSum::steep(power, &self.times()));
         }
-        let scales = self.phases.iter().map(|(_, tree)| {
-            let longest = tree.max();
-            if longest <= 0.0 {
-                return (0.0, 0.0);
-            }
-            let shares = || (0..self.rates.links.len()).map(|slot| (tree.get(slot) / longest).powi(power));
-            let (once, twice) = (shares().sum::<f64>(), shares().map(|share| share * share).sum::<f64>());
-            (
-                longest / whole,
-                (longest * (twice / once).powf(f64::from(power).recip())).recip(),
-            )
-        });
-        let mut steep = Steep {
-            power,
-            phases: scales.collect(),
-            sum: 0.0,
-            before: 0.0,
-        };
-        for (phase, (_, tree)) in self.phases.iter().enumerate() {
-            steep.sum += (0..self.rates.links.len())
-                .map(|slot| steep.of(phase, tree.get(slot)))
-                .sum::<f64>();
-        }
-        self.steep = Some(steep);
+    }
+
+    /// The times of all links, for each phase.
+    fn times(&self) -> Vec<&[f64]> {
+        let count = self.rates.links.len();
+        self.phases.iter().map(|(_, tree)| tree.first(count)).collect()
+    }
+
+    /// Whether only the leaves of `phases` are kept up to date.
+    fn lazy(&self) -> bool {
+        self.few || self.sum.as_ref().is_some_and(LinkSum::is_steep)
     }
 
     /// The longest time of the links that changed since `mark`; `None` unless one of them took at least `seconds` before.
@@ -320,19 +321,49 @@ impl<'a> Loads<'a> {
         for (&(unit, _), &from) in moves.iter().zip(before) {
             self.at[unit] = from;
         }
+        let lazy = self.lazy();
         while let Some((phase, slot, bytes, seconds)) = self.changed.pop() {
             let (own, tree) = &mut self.phases[phase as usize];
             own[slot as usize] = bytes;
-            if self.few || self.steep.is_some() {
+            if lazy {
                 tree.set_leaf(slot as usize, seconds);
             } else {
                 tree.set(slot as usize, seconds);
             }
         }
         self.squares = self.squares_before;
-        if let Some(steep) = &mut self.steep {
-            steep.sum = steep.before;
+        if let Some(sum) = &mut self.sum {
+            sum.undo();
         }
+    }
+
+    /// Moves all bytes that units exchange to their new hosts, or stops as soon as the cost must exceed `most`. Returns
+    /// whether it has moved all; if not, only `take_back` may follow.
+    ///
+    /// Most proposals fail, and most of those slow down one of the first links that they reach.
+    pub(crate) fn follow_below(&mut self, moves: &[(usize, usize)], most: f64) -> bool {
+        let hose = self.problem.network.sharing() == Sharing::Hose;
+        let steep = self.sum.as_ref().is_some_and(LinkSum::is_steep);
+        if hose || steep || self.problem.rules.max_price.is_some() {
+            for &(unit, to) in moves {
+                self.follow(unit, to);
+            }
+            return true;
+        }
+        // Once all units are off their hosts, loads only grow.
+        for &(unit, _) in moves {
+            self.follow(unit, NOWHERE);
+        }
+        let tail = if self.sum.is_some() { 0.0 } else { self.tail() };
+        (self.limit, self.exceeded) = (most - tail, false);
+        for &(unit, to) in moves {
+            self.follow(unit, to);
+            if self.exceeded {
+                break;
+            }
+        }
+        self.limit = f64::INFINITY;
+        !std::mem::take(&mut self.exceeded)
     }
 
     /// Moves all bytes that `unit` exchanges to its new host.
@@ -363,6 +394,9 @@ impl<'a> Loads<'a> {
             if to != NOWHERE {
                 let (m, n) = way(to);
                 self.shift::<true>(phase, m, n, bytes);
+                if self.exceeded {
+                    return;
+                }
             }
         }
     }
@@ -448,7 +482,7 @@ impl<'a> Loads<'a> {
         if slot == NO_SLOT {
             return;
         }
-        let slot = slot as usize;
+        let (slot, lazy) = (slot as usize, self.lazy());
         let (own, tree) = &mut self.phases[phase];
         let then = own[slot];
         let now = if ADD { then + bytes } else { then - bytes };
@@ -456,39 +490,21 @@ impl<'a> Loads<'a> {
         let base = self.rates.base[phase].get(slot).copied().unwrap_or(0);
         let seconds = waiting_s(now, base, self.rates.bps[slot]);
         let before = tree.get(slot);
-        self.changed.push((phase as u32, slot as u32, then, before));
-        self.squares += seconds * seconds - before * before;
-        if let Some(steep) = &mut self.steep {
-            steep.sum += steep.of(phase, seconds) - steep.of(phase, before);
-        }
-        if self.few || self.steep.is_some() {
+        if lazy {
             tree.set_leaf(slot, seconds);
         } else {
             tree.set(slot, seconds);
         }
-    }
-}
-
-/// A sum over all links that grows with a power of their times.
-///
-/// If many links are nearly as slow as the slowest, the longest time shows no progress. This sum shows it for each of
-/// them.
-#[derive(Clone, Debug)]
-struct Steep {
-    power: i32,
-    /// For each phase, its share of the total time, and the inverse of the time of a link that counts 1. That time is
-    /// the one that contributes most of the sum. So neither many idle links nor one far too slow link changes the
-    /// weight of the others.
-    phases: Vec<(f64, f64)>,
-    sum: f64,
-    /// The sum at the last `mark`.
-    before: f64,
-}
-
-impl Steep {
-    fn of(&self, phase: usize, seconds: f64) -> f64 {
-        let (weight, inverse) = self.phases[phase];
-        weight * (seconds * inverse).powi(self.power)
+        self.changed.push((phase as u32, slot as u32, then, before));
+        self.squares += seconds * seconds - before * before;
+        let reached = match &mut self.sum {
+            Some(sum) => {
+                sum.change(phase, before, seconds);
+                sum.value()
+            }
+            None => seconds,
+        };
+        self.exceeded |= ADD && reached > self.limit;
     }
 }
 

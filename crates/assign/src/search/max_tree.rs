@@ -51,11 +51,16 @@ impl MaxTree {
         }
     }
 
+    /// The first `count` leaves.
+    pub(crate) fn first(&self, count: usize) -> &[f64] {
+        &self.values[self.leaves..self.leaves + count]
+    }
+
     /// The largest of the first `count` leaves, correct right after `set_leaf`, too. For few leaves this beats keeping
     /// the tree up to date.
     pub(crate) fn scan(&self, count: usize) -> f64 {
         const LANES: usize = 8;
-        let leaves = &self.values[self.leaves..self.leaves + count];
+        let leaves = self.first(count);
         let mut most = [0.0_f64; LANES];
         let parts = leaves.chunks_exact(LANES);
         let rest = parts.remainder();

@@ -1,4 +1,5 @@
-//! Iterated local search: several chains of annealing, restarted from the best of them in ever longer rounds.
+//! Local search: by chains of annealing at different temperatures. Large problems are searched at the bottleneck instead.
+//! Where prices or several phases count, chains are restarted from the best of them in ever longer rounds.
 //!
 //! Work is counted in steps, and limited by steps or by a clock that the caller reads. If only steps limit it, the
 //! answer depends on problem, seed, steps and starts, but not on the machine or the number of threads. The chains are
@@ -6,10 +7,13 @@
 
 pub(crate) mod anneal;
 mod descent;
+mod ladder;
 pub(crate) mod link_loads;
+mod link_sum;
 pub(crate) mod max_tree;
 mod nearest;
 pub(crate) mod polish;
+mod proposals;
 pub(crate) mod starts;
 
 use std::thread;
@@ -23,8 +27,9 @@ use crate::error::PlaceError;
 use crate::packing::units_on_hosts::Packing;
 use crate::policies::policies;
 use crate::problem::{Assignment, Problem};
-use crate::search::anneal::{AT_SCALE, Chain, Heat, Run, SLOWLY};
+use crate::search::anneal::{Chain, Heat, Run};
 use crate::search::link_loads::{Loads, Rates};
+use crate::search::proposals::{AT_SCALE, SLOWLY};
 use crate::search::starts::pack;
 
 /// Number of chains that run in parallel, whatever the number of threads.
@@ -181,6 +186,8 @@ impl Search<'_> {
                 }
             }
             self.focused(&chains, &rates, &mut made, &mut rng)
+        } else if self.climbs(problem) {
+            self.climb(&chains, &rates, &mut made, &mut rng)
         } else {
             self.rounds(chains, &rates, &mut made, &mut rng)
         };
@@ -422,21 +429,26 @@ impl Search<'_> {
             tell: self.tell,
             target_s,
         };
-        let each = chains.len().div_ceil(self.threads.max(1));
-        // The chains of one thread share its time.
-        let work = |part: &mut [Chain]| -> u64 {
+        self.on_threads(chains, |part| {
+            // The chains of one thread share its time.
             let count = part.len() as f64;
             let turns = part.iter_mut().enumerate().map(|(turn, chain)| {
                 let over = || over() * count - turn as f64;
                 chain.run(Run { over: &over, ..run }, heat)
             });
             turns.sum()
-        };
-        if each >= chains.len() {
-            return work(chains);
+        })
+    }
+
+    /// Gives each thread a part of some items, and returns the sum of what the parts return.
+    fn on_threads<T: Send>(&self, items: &mut [T], work: impl Fn(&mut [T]) -> u64 + Sync) -> u64 {
+        let each = items.len().div_ceil(self.threads.max(1));
+        if each >= items.len() {
+            return work(items);
         }
+        let work = &work;
         thread::scope(|scope| {
-            let parts = chains.chunks_mut(each).map(|part| scope.spawn(move || work(part)));
+            let parts = items.chunks_mut(each).map(|part| scope.spawn(move || work(part)));
             let parts: Vec<_> = parts.collect();
             parts.into_iter().map(|part| part.join().unwrap_or(0)).sum()
         })

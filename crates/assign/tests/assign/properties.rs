@@ -554,12 +554,34 @@ fn search_at_scale_is_never_above_its_starts_and_does_not_depend_on_threads() {
 
 #[test]
 fn a_long_search_does_not_depend_on_threads() {
-    let problem = grid(3, 4, 3.0);
-    let search = |threads| Search {
-        steps: 1_000_000,
-        threads,
+    // The first has few steps for each temperature, and the last is one for which several placements are optimal.
+    for (problem, steps) in [
+        (grid(8, 16, 4.0), 60_000),
+        (grid(8, 16, 4.0), 900_000),
+        (grid(3, 4, 3.0), 1_000_000),
+    ] {
+        let search = |threads| Search {
+            steps,
+            threads,
+            ..Search::default()
+        };
+        let answer = search(1).run(&problem, 5, &[]).expect("there is room");
+        assert_eq!(answer, search(2).run(&problem, 5, &[]).expect("there is room"));
+    }
+}
+
+#[test]
+fn chains_at_different_temperatures_find_the_best_tiling() {
+    // Sixteen hosts of four cores hold a grid of 8 x 8 best in squares of 2 x 2.
+    let problem = grid(8, 16, 4.0);
+    let squares: Vec<usize> = (0..64).map(|at| at / 8 / 2 * 4 + at % 8 / 2).collect();
+    let best_s = problem
+        .evaluate(&problem.assignment(squares).expect("there is room"))
+        .total_s();
+    let search = Search {
+        steps: 2_000_000,
         ..Search::default()
     };
-    let answer = search(1).run(&problem, 5, &[]).expect("there is room");
-    assert_eq!(answer, search(2).run(&problem, 5, &[]).expect("there is room"));
+    let answer = search.run(&problem, 1, &[]).expect("there is room");
+    assert!(problem.evaluate(&answer.assignment).total_s() <= best_s * 1.000_001);
 }
