@@ -168,7 +168,7 @@ def test_a_plain_user_measures_all_but_flavours() -> None:
         write(folder, flavour + scenario_text("lo", "loopback", "vm0", flavours=["half"]))
         refused = take("s.jsonl")
         assert refused.returncode == 1
-        assert "does not let its processors be limited" in refused.stderr or "no control groups" in refused.stderr
+        assert "does not allow limits on its processors" in refused.stderr or "no control groups" in refused.stderr
     shutil.rmtree(folder)
 
 

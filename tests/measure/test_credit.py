@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests import builders
+from tests.builders import inventory
 from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure import Measurement, measure
+from gavotte.measure.adapt.credits import note_sending
+from gavotte.measure.adapt.results import Results
+from gavotte.measure.adapt.spending import Spending
+from gavotte.measure.adapt.state import State
+from gavotte.measure.plan.cost import CostLimits
 from gavotte.measure.plan.credit import Sending, Sendings, SpentCredits
 from gavotte.measure.plan.methods import METHODS
 from gavotte.measure.plan.methods.bulk import bulk
+from gavotte.measure.plan.methods.method import Reading
+from gavotte.measure.plan.path_plan import plan_paths
 from gavotte.model import model
 from gavotte.terms import Pair
 from gavotte.terms.credit import find_credit
@@ -248,3 +257,12 @@ def test_a_host_whose_last_receivers_are_slow_has_no_credit() -> None:
     proof = measurement.history.proof
     assert proof is not None
     assert not (proof.bucket_bytes > 0).any()
+
+
+def test_pairs_that_only_cross_links_show_no_credit() -> None:
+    plan = replace(plan_paths(["a", "b", "c"]), crossing=frozenset({(0, 1)}))
+    limits = CostLimits()
+    state = State(plan, Results(inventory("abc"), "train", 1), Spending(plan, limits, plan.most(limits)))
+    for pair in ((0, 1), (0, 2)):
+        note_sending(state, pair, Reading(goodput_bps=1e8), 10**6, 1.0)
+    assert [[probe.pair for probe in probes] for _, probes in state.sendings.by_source()] == [[(0, 2)]]

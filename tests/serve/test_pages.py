@@ -6,7 +6,8 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -152,7 +153,7 @@ def test_the_description_has_each_answer(served: Served) -> None:
     assert served.ask("/api/jobs", headers=own(served)).json[0]["command"] == COMMAND
 
 
-def changes(served: Served) -> Iterator[str]:
+def changes(served: Served) -> Generator[str]:
     """Yield the marks that an open page is sent."""
     address = served.base.removeprefix("http://")
     connection = http.client.HTTPConnection(address, timeout=20)
@@ -169,20 +170,24 @@ def changes(served: Served) -> Iterator[str]:
         connection.close()
 
 
-def test_open_pages_hear_of_changes(served: Served, store: Path) -> None:
-    marks = changes(served)
-    before = next(marks)
-    with open_store(store) as opened:
-        opened.add_records([run(RUNS, time.time(), ["vm000"])])
-    after_run = next(marks)
-    with open_store(store) as opened:
-        opened.add_records([event(0, time.time() + 1, ["vm001"])])
-    after_event = next(marks)
-    with open_store(store) as opened:
-        queue = opened.queue()
-        under_way = queue.all()[0]
-        queue.save(type(under_way)(**{**vars(under_way), "moved": (400_000_000,) * len(under_way.flows)}))
-    assert len({before, after_run, after_event, next(marks)}) == 4
+def test_open_pages_hear_of_changes(tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite3"
+    filled(store, snapshots=2)
+    with serving(tmp_path, "--store", "s.sqlite3", has_network=False) as server:
+        marks = changes(server)
+        before = next(marks)
+        with open_store(store) as opened:
+            opened.add_records([run(RUNS, time.time(), ["vm000"])])
+        after_run = next(marks)
+        with open_store(store) as opened:
+            opened.add_records([event(0, time.time() + 1, ["vm001"])])
+        after_event = next(marks)
+        with open_store(store) as opened:
+            queue = opened.queue()
+            under_way = queue.all()[0]
+            queue.save(replace(under_way, moved=(400_000_000,) * len(under_way.flows)))
+        assert len({before, after_run, after_event, next(marks)}) == 4
+        marks.close()
 
 
 def test_a_store_and_a_network_are_served_together(tmp_path: Path) -> None:
