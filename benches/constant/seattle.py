@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,10 @@ ABOVE = 0.05
 
 
 def frames(folder: Path) -> Floats:
-    """Return (n, N, N) seconds; zero means not measured."""
-    files = sorted(folder.glob("SeattleData_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    """Return (n, N, N) seconds of the series in a folder or below it; zero means not measured."""
+    files = sorted(folder.rglob("SeattleData_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    if not files:
+        sys.exit(f"{folder} has no file named SeattleData_...: give --data the folder of the NetLatency series")
     times = np.stack([np.loadtxt(path) for path in files])
     return np.where(times > 0, times, np.nan)
 
