@@ -65,7 +65,7 @@ class Cloud:
         """Return the number of hosts whose rack has other hosts than the true one."""
         near = self.rack[:, None] == self.rack[None, :]
         np.fill_diagonal(near, val=False)
-        return int(((tiers.lengths == RACK_HOPS) != near).any(axis=1).sum())
+        return int(((tiers.lengths.matrix() == RACK_HOPS) != near).any(axis=1).sum())
 
 
 @pytest.mark.parametrize("jitter_us", [10, 40])
@@ -80,7 +80,7 @@ def test_few_pings_show_the_racks_of_a_thousand_hosts(jitter_us: float, seed: in
     assert len(cloud.asked) <= 0.04 * 1024 * 1023 / 2
     assert cloud.rounds <= 100
     apart = cloud.pod[:, None] != cloud.pod[None, :]
-    assert ((tiers.lengths == RACK_HOPS + 4) == apart).all()
+    assert ((tiers.lengths.matrix() == RACK_HOPS + 4) == apart).all()
     assert "racks are those that round trips show, with breaks at" in tiers.note
 
 
@@ -104,7 +104,7 @@ def test_a_flat_network_has_no_racks(jitter_us: float, unlike_us: float) -> None
         cloud = Cloud(200, seed, jitter_s=jitter_us * US, unlike_s=unlike_us * US, flat=True)
         tiers = find_tiers(cloud.send, cloud.names, cloud.names, seed=seed)
         assert tiers.breaks_s == ()
-        assert not tiers.lengths.any()
+        assert not tiers.lengths.matrix().any()
         assert tiers.note == "the network hides its routers, and round trips do not show racks"
         assert tiers.round_trips_s
 
@@ -122,17 +122,17 @@ def test_silent_and_unused_hosts_stay_unknown_and_cost_no_other(hosts: int) -> N
     cloud = Cloud(hosts, 3, jitter_s=10 * US)
     cloud.silent = {7}
     tiers = find_tiers(cloud.send, [name for name in cloud.names if name != "h3"], cloud.names, seed=3)
-    assert not tiers.lengths[[3, 7]].any()
+    assert not tiers.lengths.matrix()[[3, 7]].any()
     assert tiers.unknown == (7,)
     assert "; those of 1 host are unknown" in tiers.note
     others = [host for host in range(hosts) if host not in (3, 7)]
     near = cloud.rack[others][:, None] == cloud.rack[others][None, :]
     np.fill_diagonal(near, val=False)
-    assert ((tiers.lengths[np.ix_(others, others)] == RACK_HOPS) == near).all()
+    assert ((tiers.lengths.matrix()[np.ix_(others, others)] == RACK_HOPS) == near).all()
     assert all(3 not in pair for pair in cloud.asked)
 
 
 def test_few_hosts_are_not_asked() -> None:
     cloud = Cloud(FEWEST_HOSTS - 1, 0, jitter_s=US)
-    assert not find_tiers(cloud.send, cloud.names, cloud.names).lengths.any()
+    assert not find_tiers(cloud.send, cloud.names, cloud.names).lengths.matrix().any()
     assert cloud.asked == set()

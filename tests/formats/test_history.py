@@ -186,7 +186,7 @@ def test_what_would_fill_the_memory_is_not_unpacked(tmp_path: Path, monkeypatch:
     }
     # A foreign array is not read, whatever its size.
     np.savez_compressed(path, **arrays, beta_Bps=np.full((1, 2, 2), 1e7), zeros=np.zeros(1 << 20))
-    monkeypatch.setattr("gavotte.formats.history.MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("gavotte.formats.parts.history_arrays.MAX_BYTES", 1 << 20)
     assert read_history(path).hosts == ("a", "b")
     np.savez_compressed(path, **arrays, beta_Bps=np.zeros((1, 1 << 10, 1 << 10)))
     with pytest.raises(FormatError, match="unpacks to"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +21,11 @@ from gavotte.formats.app import read_app, write_app
 from gavotte.formats.campaign import read_campaign
 from gavotte.formats.collective import read_collective
 from gavotte.formats.guarantee import read_guarantee
-from gavotte.formats.history import read_history, write_history
+from gavotte.formats.history import History, PairHistory, read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import COMPACT, Network, read_network, write_network
 from gavotte.formats.parts.byte_matrix import read_byte_matrix
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.record import read_records, read_samples
 from gavotte.formats.topology import read_topology
@@ -82,6 +84,7 @@ COMMANDS = (
     "model h.npz -o out.network.json",
     "model h.npz --method rpca --json",
     "model h.npz --method min",
+    "model q.npz --compact",
     "compare h.npz h.npz",
     "compare h.npz n.network.json --placement p.placement.json --app a.app.toml",
     "compare n.network.json g.network.json --json",
@@ -155,7 +158,9 @@ def write(folder: Path) -> None:
     rng = np.random.default_rng(1)
     beta = rng.uniform(1e7, 2e7, (5, 4, 4))
     hops = np.where(np.eye(4, dtype=bool), 0, 3)
-    write_history(folder / "h.npz", builders.history(beta, hops=hops, hosts=HOSTS, method="train"))
+    history = builders.history(beta, hops=hops, hosts=HOSTS, method="train")
+    write_history(folder / "h.npz", history)
+    write_history(folder / "q.npz", in_clusters(history))
     (folder / "t.topology.toml").write_text(
         'format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n'
         '[[switch]]\nname = "tor"\nparent = "core"\nup = "1gbit"\n'
@@ -254,6 +259,15 @@ def write(folder: Path) -> None:
         {"at": [0, 0, 1], "rtt_s": 1e-3, "hops": 3, "reading": reading, "idle_s": 1.0},
     ]
     (folder / "j.npz.partial").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def in_clusters(history: History) -> PairHistory:
+    """Return the same as pairs, with path lengths as clusters."""
+    pairs = history.in_pairs()
+    lengths = Lengths(len(pairs.hosts))
+    lengths.join(range(2), 2)
+    lengths.join(range(len(pairs.hosts)), 3)
+    return replace(pairs, lengths=lengths, values={key: array for key, array in pairs.values.items() if key != "hops"})
 
 
 def _capture() -> bytes:

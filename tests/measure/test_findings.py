@@ -29,7 +29,7 @@ def measured() -> History:
 
 def printed(capsys: pytest.CaptureFixture[str], history: History) -> tuple[list[str], str]:
     output.stdout.cache_clear()
-    measurement.print_result(Measurement(history, 30, 20, 0, 1.0, 1, 0))
+    measurement.print_result(Measurement(history.in_pairs(), 30, 20, 0, 1.0, 1, 0))
     caught = capsys.readouterr()
     return caught.out.splitlines(), caught.err
 
@@ -41,7 +41,7 @@ def test_findings_come_first_and_rates_have_one_unit(capsys: pytest.CaptureFixtu
     assert out[3].split() == ["n0", "-", "1050", "287", "287", "287"]
     assert "n3" not in "".join(out)
     assert "1 host without any answer is left out (-v lists them)" in err
-    document = measurement.document(Measurement(measured(), 30, 20, 0, 1.0, 1, 0), "train", None)
+    document = measurement.document(Measurement(measured().in_pairs(), 30, 20, 0, 1.0, 1, 0), "train", None)
     assert document["findings"] == [slow]
 
 

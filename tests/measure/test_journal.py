@@ -10,7 +10,7 @@ import pytest
 from tests.agents.played import inventory
 
 from gavotte.errors import FormatError
-from gavotte.formats.history import read_history, write_history
+from gavotte.formats.history import History, read_history, write_history
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.carry.journal import Journal
 
@@ -77,5 +77,5 @@ def test_values_that_nobody_wrote_are_one_line(entry: Any, tmp_path: Path) -> No
 def test_what_is_gone_on_with_makes_a_history_that_is_read(tmp_path: Path) -> None:
     most = {"rtt_s": 1e9, "hops": 255, "idle_s": 1e9, "reading": READING | {"goodput_bps": 1e15, "jain": None}}
     results = gone_on_with(tmp_path, {"snapshot": 0, "time_s": 1.0}, ENTRY, ENTRY | {"at": [0, 1, 0]} | most)
-    write_history(tmp_path / "h.npz", results.history())
+    write_history(tmp_path / "h.npz", History.of_pairs(results.history()))
     assert read_history(tmp_path / "h.npz").answered == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from tests.measure.oracle import Oracle
@@ -9,9 +11,11 @@ from tests.measure.played_network import PlayedNetwork
 from tests.measure.test_sparse_played import off, racks
 
 from gavotte.formats.inventory import Host
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.measure import MeasureQuestion, carry_out, plan_measurement
 from gavotte.measure.plan.labelled import disagreement, rack_labels, with_labels
 from gavotte.model import check_held_out, model
+from gavotte.terms import Pair
 
 NAMES = ["a", "b", "c", "d"]
 LABELS = {"a": "k=1", "b": "k=1", "c": "k=2", "d": "k=2"}
@@ -53,21 +57,21 @@ def test_the_nearest_switch_counts(labels: dict[str, str], label: str) -> None:
 
 def test_labels_count_where_all_paths_are_equally_long() -> None:
     for hidden in (lengths(1, 1), lengths(2, 2), lengths(0, 0)):
-        compared = with_labels(hidden, NAMES, LABELS)
-        assert np.array_equal(compared.lengths, lengths(2, 4))
+        compared = with_labels(Lengths.of_matrix(hidden), NAMES, LABELS)
+        assert np.array_equal(compared.lengths.matrix(), lengths(2, 4))
         assert compared.by_labels
         assert compared.note == "the network hides its routers, so racks are those of the hosts' labels (k)"
     # One rack distinguishes nothing.
-    compared = with_labels(lengths(1, 1), NAMES, dict.fromkeys(NAMES, "k=1"))
-    assert np.array_equal(compared.lengths, lengths(1, 1))
+    compared = with_labels(Lengths.of_matrix(lengths(1, 1)), NAMES, dict.fromkeys(NAMES, "k=1"))
+    assert np.array_equal(compared.lengths.matrix(), lengths(1, 1))
     assert (compared.by_labels, compared.note) == (False, "")
 
 
 def test_counted_routers_outweigh_labels_and_both_are_reported() -> None:
-    agreeing = lengths(2, 4)
+    agreeing = Lengths.of_matrix(lengths(2, 4))
     assert with_labels(agreeing, NAMES, LABELS).note == ""
     compared = with_labels(agreeing, NAMES, LABELS | {"b": "k=2"})
-    assert np.array_equal(compared.lengths, agreeing)
+    assert compared.lengths is agreeing
     assert not compared.by_labels
     assert compared.note.startswith(
         "labels and routers disagree on 3 pairs of hosts: a and b are not both in `k=1`, but 1 router "
@@ -100,15 +104,12 @@ def test_labels_show_the_links_of_racks_behind_hidden_routers() -> None:
 
 HOSTS = [f"h{number}" for number in range(6)]
 TWO_RACKS = {name: f"k={1 + number // 3}" for number, name in enumerate(HOSTS)}
-UNKNOWN = np.full((6, 6), np.nan)
+UNKNOWN: dict[Pair, float] = {}
 
 
-def nearness(within: float, across: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def nearness(within: float, across: float) -> dict[Pair, float]:
     """Return values of two racks of three hosts each."""
-    rack = np.arange(6) // 3
-    matrix = np.where(rack[:, None] == rack[None, :], within, across)
-    np.fill_diagonal(matrix, np.nan)
-    return matrix
+    return {(i, j): within if i // 3 == j // 3 else across for i, j in permutations(range(6), 2)}
 
 
 def test_rates_that_contradict_labels_are_reported() -> None:
@@ -121,8 +122,7 @@ def test_rates_that_contradict_labels_are_reported() -> None:
         "and of 100% of what both allow to hosts of `k=1`; the labels are used"
     )
     # Of a single pair, too, and where half the paths are unknown.
-    few = rates.copy()
-    few[::2, 1::2] = np.nan
+    few = {(i, j): bps for (i, j), bps in rates.items() if i % 2 or not j % 2}
     assert "h0 is in `k=2`" in disagreement(few, UNKNOWN, HOSTS, swapped)
     # A host without a label, and racks of one host, contradict nothing.
     assert disagreement(rates, UNKNOWN, HOSTS, {"h0": "k=1", "h3": "k=2"}) == ""
@@ -131,13 +131,12 @@ def test_rates_that_contradict_labels_are_reported() -> None:
 
 def test_hosts_of_unlike_speed_do_not_contradict_labels() -> None:
     # The first rack's hosts are slow, and one of the second's.
-    limits = np.array([1e8, 1e8, 1e8, 1e9, 1e9, 2e8])
-    rates = np.minimum(np.minimum(limits[:, None], limits[None, :]), nearness(1e10, 5e8))
-    np.fill_diagonal(rates, np.nan)
+    limits = [1e8, 1e8, 1e8, 1e9, 1e9, 2e8]
+    rates = {(i, j): min(limits[i], limits[j], bps) for (i, j), bps in nearness(1e10, 5e8).items()}
     assert disagreement(rates, UNKNOWN, HOSTS, TWO_RACKS) == ""
     # Round trips of the second rack's hosts are short in any case.
-    own_s = np.array([1e-4, 1e-4, 1e-4, 1e-5, 1e-5, 1e-5])
-    trips = own_s[:, None] + own_s[None, :] + nearness(1e-5, 3e-5)
+    own_s = [1e-4, 1e-4, 1e-4, 1e-5, 1e-5, 1e-5]
+    trips = {(i, j): own_s[i] + own_s[j] + between_s for (i, j), between_s in nearness(1e-5, 3e-5).items()}
     assert disagreement(UNKNOWN, trips, HOSTS, TWO_RACKS) == ""
 
 

@@ -20,6 +20,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.network import write_network
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.formats.topology import Topology
 from gavotte.measure import (
     CostLimits,
@@ -110,7 +111,7 @@ def test_far_hosts_take_longer_but_no_fewer_bytes() -> None:
     costs = []
     for one_way_s in (1e-4, 0.075):
         known = builders.network("abc", latency_s=one_way_s, egress_bps=50e6, ingress_bps=60e6)
-        pilot = Pilot(builders.inventory("abc"), known, np.full((3, 3), 2))
+        pilot = Pilot(builders.inventory("abc"), known, Lengths.of_matrix(np.full((3, 3), 2)))
         costs.append(predict_cost(plan_paths(known.names), pilot))
     near, far = costs
     assert far.bytes == near.bytes > 0

@@ -15,7 +15,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.measure.adapt.overlap import MIN_OVERLAP_S, Series, Together, judge, together
 from gavotte.measure.carry.fleet_carrier import _of_transfers
 from gavotte.measure.plan.cost import Most
-from gavotte.measure.plan.trials import Trial, Way, plan_trials, rounds_of
+from gavotte.measure.plan.trials import Trial, UsablePairs, Way, choose, plan_trials, rounds_of
 from gavotte.measure.sharing.experiments import ATTEMPTS, run_experiments, typical_rate
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import hierarchy_of
@@ -249,3 +249,23 @@ def test_transfers_of_a_capped_host_tell_the_cap() -> None:
     assert together([one, other]).sum_bps == pytest.approx(20e6, rel=2e-3)
     alone = _of_transfers(transfers(shaped(20e6, 32e3, 0.4, shares=(1.0,))[0]))
     assert together([alone]).sum_bps == pytest.approx(20e6, rel=2e-3)
+
+
+def test_pairs_that_do_not_fit_a_known_link_come_last() -> None:
+    # Racks of four hosts: two in the first pod, two in the second.
+    rack = np.arange(16) // 4
+    hops = np.where(rack[:, None] == rack, 2, np.where(rack[:, None] // 2 == rack // 2, 4, 6))
+    np.fill_diagonal(hops, 0)
+    tree = hierarchy_of([f"h{number}" for number in range(16)], hops)
+    links = {tree.label(link): link for link in range(len(tree.links))}
+    rate = np.full((16, 16), 1e8)
+    # The other pod's hosts are faster. Where no link is known, pairs are spread over both pods.
+    rate[8:] = 2e8
+    into = links["into rack-0"]
+    free = choose(UsablePairs(tree, rate, range(16)), into, seed=1)
+    assert free is not None
+    assert sum(source >= 8 for source, _ in free.pairs) == 2
+    pod = next(link for label, link in links.items() if "into pod-0" in label)
+    limited = choose(UsablePairs(tree, rate, range(16), {pod: 2.5e8}), into, seed=1)
+    assert limited is not None
+    assert [source >= 8 for source, _ in limited.pairs] == [True, False, False, False]

@@ -17,6 +17,8 @@ from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History, read_history, write_history
 from gavotte.formats.topology import Topology
 from gavotte.measure import Measurement, MeasureQuestion, carry_out, plan_measurement
+from gavotte.measure.adapt.spending import Spending
+from gavotte.measure.plan.cost import CostLimits, Most
 from gavotte.measure.plan.path_plan import MOST_PAIRED, Scale, plan_paths
 from gavotte.model import check_held_out, find_constant, model
 from gavotte.model.held_out import most_share
@@ -60,6 +62,8 @@ def test_few_pairs_show_the_rates_of_all(count: int, hosts: int, over: float) ->
     result = measured(network, "structure")
     size = count * hosts
     assert result.answered == result.paths < 0.75 * size * (size - 1)
+    # Only a few pairs that cross links are measured again alone, not all that lost there.
+    assert result.again <= 3 * count
     assert off(result.history, network.oracle).max() < 0.05
     check = check_held_out(result.history)
     assert check is not None
@@ -86,16 +90,36 @@ def test_verbs_that_measure_many_hosts_do_so_by_few_pairs(capsys: pytest.Capture
     assert len(model(history).groups) == 3
 
 
-def test_limits_of_single_pairs_are_found_by_the_check() -> None:
-    topology = racks(3, 12, 1.0)
+def test_further_pairs_are_measured_where_the_check_finds_limits_of_single_pairs() -> None:
     slow = {(i, j): 50e6 for i in range(36) for j in range(36) if i != j and (i + j) % 3 == 0}
-    result = measured(PlayedNetwork(Oracle(topology, pair_bps=slow), seed=1), "structure")
+    result = measured(PlayedNetwork(Oracle(racks(3, 12, 1.0), pair_bps=slow), seed=1), "structure")
+    tree = measured(PlayedNetwork(Oracle(racks(3, 12, 1.0)), seed=1), "structure")
+    # Twice log2(36) = 11 pairs out of each host, of which some are known.
+    assert 36 * 4 < result.answered - tree.answered <= 36 * 11
+    assert result.answered == result.paths
+    assert any("further pairs were added" in warning for warning in result.warnings)
+    assert not any("further pairs" in warning for warning in tree.warnings)
     check = check_held_out(result.history)
     assert check is not None
+    # Nothing shows which of the pairs that were not measured are slow.
     assert check.off > 0.15 * check.pairs
     assert check.most_share > 0.2
     assert check.worst_error < -0.3
     assert f"{check.off} of {check.pairs} held-out pairs were; {check.worst[0]} to {check.worst[1]}" in check.sentence
+    again = measured(PlayedNetwork(Oracle(racks(3, 12, 1.0), pair_bps=slow), seed=1), "structure")
+    assert again.answered == result.answered
+
+
+def test_a_budget_leaves_further_pairs_out() -> None:
+    plan = plan_paths([f"h{i}" for i in range(36)], pairs="structure")
+    budget = Spending(plan, CostLimits(seconds=10.0), Most(1e9, 10.0))
+    assert budget.extend(60, done=100, spent_s=6.0)
+    assert not budget.extend(80, done=100, spent_s=6.0)
+    estimate = Spending(plan, CostLimits(), Most(1e9, 10.0))
+    assert estimate.extend(80, done=100, spent_s=6.0)
+    # The estimate has grown, and what was left of it is still there.
+    assert not estimate.exceeded(10.0 + 0.8 * 6.0, waited_s=0.0)
+    assert "more time was needed" in estimate.exceeded(100.0, waited_s=0.0)
 
 
 def test_missing_hosts_cost_no_others() -> None:

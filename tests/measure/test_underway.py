@@ -16,6 +16,8 @@ from tests.agents.played import inventory
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Answer, Step
 from gavotte.errors import AgentError
+from gavotte.formats.history import History
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.measure.adapt.events import (
     Answered,
     BeginSnapshot,
@@ -116,7 +118,7 @@ class World:
             case CountRouters():
                 size = range(len(self.names))
                 lengths = [[0 if i == j else 2 if i % self.racks == j % self.racks else 4 for j in size] for i in size]
-                yield Counted(self.moment(), np.array(lengths))
+                yield Counted(self.moment(), Lengths.of_matrix(np.array(lengths)))
             case Judge():
                 yield Judged(self.moment(), enough=False)
             case Wait(until_s):
@@ -312,7 +314,7 @@ def test_a_slow_far_path_is_believed_once_two_probes_agree(
     world = Outlying(["a", "b", "c"], random.Random(1), slow=slow, rtt_s=rtt_s)
     plan, results = plan_of(world)
     world.run(Underway(plan, CostLimits(), results))
-    rates = results.history().beta_Bps[0]
+    rates = History.of_pairs(results.history()).beta_Bps[0]
     assert rates[0, 1] == pytest.approx(share * rates[0, 2])
     assert world.probes == probes
     kept = [each.result for each in world.instructions if isinstance(each, Keep) and each.pair == (0, 1)]

@@ -14,7 +14,7 @@ from gavotte.cli.verbs import app
 from gavotte.formats.history import write_history
 from gavotte.formats.network import COMPACT, FORMAT, Group, Host, Network, read_network
 from gavotte.model import compact
-from gavotte.model.compact import tree_latencies
+from gavotte.model.compact import KnownPairs, tree_latencies
 from gavotte.tables import matrix, nullable
 
 RACKS, HOSTS = 4, 8
@@ -89,7 +89,9 @@ def test_a_host_far_away_has_its_own_latency() -> None:
     np.fill_diagonal(seen_s, np.nan)
     inside = np.zeros((1, size), dtype=bool)
     inside[0, :5] = True
-    host_s, group_s = tree_latencies(seen_s, inside)
+    source, target = np.nonzero(np.isfinite(seen_s))
+    known = KnownPairs(source, target, np.full(len(source), np.nan), seen_s[source, target])
+    host_s, group_s = tree_latencies(known, inside)
     sums_s = host_s[5] + host_s[0]
     assert sums_s == pytest.approx(0.02 - group_s[0], rel=0.6)
     assert host_s[0] + host_s[1] == pytest.approx(1e-4)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats.test_lengths import damaged
+from tests.formats.test_lengths import tree as tree_lengths
 from tests.measure.random_clouds import KINDS, random_cloud
 
 from gavotte.formats.history import Ints
@@ -105,3 +109,18 @@ def test_racks_are_those_of_the_topology(seed: int) -> None:
     for cluster in hierarchy.clusters:
         if cluster.kind == "rack":
             assert len({switch[str(cloud.topology.host[m].machine)] for m in cluster.members}) == 1
+
+
+@given(st.integers(2, 24), st.integers(0, 12), st.integers(0, 99))
+def test_the_paths_of_many_pairs_are_those_of_each(size: int, count: int, seed: int) -> None:
+    rng = random.Random(seed)
+    names = [f"h{number}" for number in range(size)]
+    hierarchy = hierarchy_of(names, damaged(tree_lengths(rng, size), rng, count))
+    machine = hierarchy.machine
+    pairs = [(i, j) for i in range(size) for j in range(size) if machine[i] != machine[j]]
+    if pairs:
+        source, target = np.array(pairs).T
+        rows = hierarchy.paths(source, target)
+        for pair, row in zip(pairs, rows.tolist(), strict=True):
+            links = [link for link in row if link < len(hierarchy.links)]
+            assert sorted(links) == sorted(hierarchy.path(*pair))

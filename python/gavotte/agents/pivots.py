@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from gavotte.agents.routers import GLANCE, GLANCE_S, Routers, Send, count_routers, note_answer
 from gavotte.agents.schedule import Step
-from gavotte.formats.history import Floats, Ints
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import MACHINE_HOPS, RACK_HOPS
 from gavotte.terms.rounds import disjoint_rounds
@@ -89,7 +87,7 @@ def count_by_pivots(send: Send, hosts: Iterable[str], names: Sequence[str], *, s
         seed: seed of the choice of pivots.
     """
     here = set(hosts)
-    routers = Routers(np.zeros((len(names), len(names)), dtype=np.int64))
+    routers = Routers(Lengths(len(names)))
     usable = tuple(index for index, name in enumerate(names) if name in here)
     if split_by_pivots(partial(_probe, send, names), usable, routers, Splitting(seed)):
         return routers
@@ -109,54 +107,67 @@ def split_by_pivots(look: Look, hosts: Sequence[int], routers: Routers, splittin
         False if the answers show that few pairs do not suffice.
     """
     chooser, first = random.Random(f"pivots {splitting.seed}"), splitting.first
-    trips_s = np.zeros(routers.lengths.shape)
+    far = _FarTrips()
     groups = [_Group(tuple(hosts), near=False)] if len(hosts) > 1 else []
     racks: list[_Group] = []
-    seen: dict[Pair, int] = {}
+    seen = set[Pair]()
     while groups or racks:
         # Racks come last, all of them together: their rounds are as many as the largest one has hosts.
         turn, racks = (groups, racks) if groups else (racks, [])
         drawn = [() if group.near else first or _drawn(group, splitting.pivots, chooser) for group in turn]
         first = ()
-        rounds = [_rounds(*each, routers.lengths, splitting.seed) for each in zip(turn, drawn, strict=True)]
+        rounds = [_rounds(*each, seen, splitting.seed) for each in zip(turn, drawn, strict=True)]
         if together := _together(rounds):
             look(together, routers)
         asked = {pair for each in rounds for pairs in each for pair in pairs}
+        seen |= asked
         if not splitting.gaps and (routers.blocked or routers.cut or _partial(asked, routers)):
             return False
-        seen |= {pair: int(routers.lengths[pair]) for pair in asked}
-        parts = [part for each in zip(turn, drawn, strict=True) for part in _split(*each, routers, trips_s)]
+        parts = [part for each in zip(turn, drawn, strict=True) for part in _split(*each, routers, far)]
         groups = [part for part in parts if len(part.hosts) > 1 and not part.near]
         racks += [part for part in parts if len(part.hosts) > 1 and part.near and splitting.machines]
         if not splitting.machines:
-            _join([part for part in parts if part.near], routers.lengths)
-    for pair, length in seen.items():
+            for part in parts:
+                if part.near:
+                    routers.lengths.join(part.hosts, RACK_HOPS)
         # In a network that is no tree, a probed distance may contradict the others. Who builds the tree then notes it.
-        routers.lengths[pair] = routers.lengths[pair[::-1]] = length
-    for i, j in zip(*np.nonzero(trips_s > LONG_S), strict=True):
-        if (int(j), int(i)) not in routers.round_trips_s:
-            routers.round_trips_s.setdefault((int(i), int(j)), float(trips_s[i, j]))
+        routers.lengths.drop_shown(asked)
+    routers.lengths.settle()
+    far.tell(routers.round_trips_s)
     return True
 
 
-def _join(racks: Iterable[_Group], lengths: Ints) -> None:
-    """Note that all hosts of each rack are as far from each other as racks' hosts are."""
-    for rack in racks:
-        lengths[np.ix_(rack.hosts, rack.hosts)] = RACK_HOPS
-        lengths[rack.hosts, rack.hosts] = 0
+class _FarTrips:
+    """Round trips of far pairs that were not probed, estimated from a pivot's."""
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[tuple[int, ...], int, float]] = []
+
+    def note(self, inner: Sequence[int], host: int, round_trip_s: float) -> None:
+        """Note how far a host is from a pivot, and so from those next to the pivot."""
+        if round_trip_s > LONG_S:
+            self._blocks.append((tuple(inner), host, round_trip_s))
+
+    def tell(self, round_trips_s: dict[Pair, float]) -> None:
+        """Add the longest estimate of each pair that was not probed."""
+        known, longest = set(round_trips_s), dict[Pair, float]()
+        for inner, host, round_trip_s in self._blocks:
+            for other in inner:
+                longest[other, host] = max(round_trip_s, longest.get((other, host), 0.0))
+        round_trips_s.update(each for each in longest.items() if not known & {each[0], each[0][::-1]})
 
 
 def _drawn(group: _Group, most: int, chooser: random.Random) -> tuple[int, ...]:
     return tuple(chooser.sample(group.hosts, min(most, len(group.hosts) - 1)))
 
 
-def _rounds(group: _Group, pivots: Sequence[int], lengths: Ints, seed: int) -> list[list[Pair]]:
-    """Return the pairs of a group that are probed in each round of a turn."""
+def _rounds(group: _Group, pivots: Sequence[int], seen: Set[Pair], seed: int) -> list[list[Pair]]:
+    """Return the pairs of a group that are probed in each round of a turn; `seen` were probed before."""
     if group.near:
         rounds = disjoint_rounds(len(group.hosts), seed=seed)
         named = [[(group.hosts[a], group.hosts[b]) for a, b in pairs] for pairs in rounds]
         # Some hosts of a rack were pivots before.
-        return [left for pairs in named if (left := [pair for pair in pairs if not lengths[pair]])]
+        return [left for pairs in named if (left := [pair for pair in pairs if not seen & {pair, pair[::-1]}])]
     return spread(group.hosts, pivots)
 
 
@@ -198,7 +209,7 @@ def _partial(asked: Iterable[Pair], routers: Routers) -> bool:
     return any(len(each) > 1 for each in answers.values())
 
 
-def _split(group: _Group, pivots: Sequence[int], routers: Routers, trips_s: Floats) -> list[_Group]:
+def _split(group: _Group, pivots: Sequence[int], routers: Routers, far: _FarTrips) -> list[_Group]:
     """Split a group by the distances to its pivots, and note the distances between the parts."""
     if group.near:
         return []
@@ -212,20 +223,18 @@ def _split(group: _Group, pivots: Sequence[int], routers: Routers, trips_s: Floa
         parts.remove(part)
         by_length = defaultdict[int, list[int]](list)
         for host in part:
-            if host != pivot and lengths[host, pivot]:
-                by_length[int(lengths[host, pivot])].append(host)
+            if host != pivot and (length := lengths.noted((host, pivot))):
+                by_length[length].append(host)
+            elif host != pivot:
+                lengths.leave_open(host, pivot)
         inner: list[int] = [pivot]
         for length, outer in sorted(by_length.items()):
-            inside, outside = np.ix_(inner, outer), np.ix_(outer, inner)
-            lengths[inside] = lengths[outside] = length
-            far_s = [routers.round_trips_s.get((host, pivot), 0.0) for host in outer]
-            trips_s[inside] = np.maximum(trips_s[inside], far_s)
-            if length == MACHINE_HOPS:
-                lengths[np.ix_(outer, outer)] = length
-                np.fill_diagonal(lengths, 0)
-            elif length <= RACK_HOPS:
-                done.append(_Group(tuple(outer), near=True))
-            else:
-                parts.append(tuple(outer))
+            for host in outer:
+                far.note(inner, host, routers.round_trips_s.get((host, pivot), 0.0))
             inner += outer
+            lengths.join(inner, length)
+            if MACHINE_HOPS < length <= RACK_HOPS:
+                done.append(_Group(tuple(outer), near=True))
+            elif length > RACK_HOPS:
+                parts.append(tuple(outer))
     return [*done, *(_Group(part, near=False) for part in parts)]

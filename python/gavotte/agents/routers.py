@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, Schedule, Step
-from gavotte.formats.history import Ints
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.terms import Pair
 from gavotte.terms.rounds import disjoint_rounds
 
@@ -18,6 +16,9 @@ GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=6
 
 GLANCE_S = 1.0
 """Longest time of a glance: usually some milliseconds, or 0.2 s if every packet is lost."""
+
+MOST_SINGLE = 256
+"""Most hosts whose pairs are all kept one by one. Of more, those that clusters show are not."""
 
 Send = Callable[[Schedule, float], Iterator[Answer]]
 """Sends a schedule, and yields each outcome. The second argument is the longest time of a round, in seconds."""
@@ -28,13 +29,13 @@ class Routers:
     """Counts of routers between hosts.
 
     Attributes:
-        lengths: (N, N) path lengths (routers + 1), the same in both directions; 0 = unknown.
+        lengths: path lengths (routers + 1) between all hosts.
         round_trips_s: round trip of each pair that answered.
         blocked: the (source, target) indices on which TCP passes, but UDP does not.
         cut: pairs of indices that could not connect in at least one direction.
     """
 
-    lengths: Ints
+    lengths: Lengths
     round_trips_s: dict[Pair, float] = field(default_factory=dict)
     blocked: set[Pair] = field(default_factory=set)
     cut: set[frozenset[int]] = field(default_factory=set)
@@ -51,13 +52,15 @@ def count_routers(send: Send, hosts: Iterable[str], names: Sequence[str], *, see
     """
     index = {name: i for i, name in enumerate(names)}
     here = set(hosts)
-    routers = Routers(np.zeros((len(names), len(names)), dtype=np.int64))
+    routers = Routers(Lengths(len(names)))
     for back in (False, True):
         for answer in send(between_any_two(here, names, GLANCE, seed=seed, back=back), GLANCE_S):
             note_answer(answer, index, routers)
         # One direction shows the length. If one has a firewall, the other may have one too.
         if not routers.blocked and not routers.cut:
             break
+    if len(names) > MOST_SINGLE:
+        routers.lengths.settle()
     return routers
 
 
@@ -77,7 +80,7 @@ def note_answer(answer: Answer, index: Mapping[str, int], routers: Routers) -> N
     if answer.failure == pb.FAILURE_NO_UDP:
         routers.blocked.add((i, j))
     if answer.reply.hops:
-        routers.lengths[i, j] = routers.lengths[j, i] = answer.reply.hops
+        routers.lengths.note((i, j), answer.reply.hops)
     if answer.reply.rtt_s > 0:
         routers.round_trips_s[i, j] = answer.reply.rtt_s
 

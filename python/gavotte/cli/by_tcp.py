@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte.cli.output import note
-from gavotte.formats.history import BY_TCP, BY_TCP_MARK, History
+from gavotte.formats.history import BY_TCP, BY_TCP_MARK, History, Ints, PairHistory
 from gavotte.formats.parts.rates import format_rate
 
 
@@ -15,47 +15,50 @@ def mark(history: History, source: int, target: int) -> str:
     return BY_TCP_MARK * by_tcp
 
 
-def documented(history: History) -> list[dict[str, str]]:
+def documented(history: PairHistory) -> list[dict[str, str]]:
     """Return such paths of the newest snapshot with the reason, for `--json`."""
-    if history.by_tcp is None:
+    if "by_tcp" not in history.values:
         return []
-    names, newest = history.hosts, history.by_tcp[-1]
+    names, newest = history.hosts, history.values["by_tcp"][-1]
     return [
-        {"source": names[i], "target": names[j], "reason": BY_TCP[newest[i, j]]}
-        for i in range(len(names))
-        for j in range(len(names))
-        if newest[i, j]
+        {"source": names[i], "target": names[j], "reason": BY_TCP[code]}
+        for (i, j), code in zip(history.pairs.tolist(), newest.tolist(), strict=True)
+        if code
     ]
 
 
-def note_fast(history: History) -> None:
+def note_fast(history: PairHistory) -> None:
     """Print the rates of one connection and of several on fast paths; nothing if no path is fast."""
-    if history.several_Bps is None or history.connections is None:
-        return
-    several_bps, connections = 8 * history.several_Bps[-1], history.connections[-1]
-    tried = np.argwhere(connections > 0)
+    tried = _tried(history)
     if not tried.size:
         return
-    i, j = max(map(tuple, tried), key=lambda pair: several_bps[pair])
-    one_bps = 8 * history.beta_Bps[-1]
-    least, most = (format_rate(pick(one_bps[connections > 0])) for pick in (np.min, np.max))
+    several_bps, one_bps = 8 * history.values["several_Bps"][-1], 8 * history.beta_Bps[-1, tried]
+    best = int(tried[np.argmax(several_bps[tried])])
+    source, target = (history.hosts[host] for host in history.pairs[best])
+    least, most = (format_rate(float(pick(one_bps))) for pick in (np.min, np.max))
     note(
         f"fast: one connection carries {least} to {most} on {len(tried)} paths; "
-        f"{history.hosts[i]} to {history.hosts[j]} carries {format_rate(several_bps[i, j])} over {connections[i, j]}"
+        f"{source} to {target} carries {format_rate(float(several_bps[best]))} over "
+        f"{history.values['connections'][-1, best]}"
     )
 
 
-def several(history: History) -> list[dict[str, object]]:
+def several(history: PairHistory) -> list[dict[str, object]]:
     """Return the rates of several connections on fast paths, for `--json`."""
-    if history.several_Bps is None or history.connections is None:
-        return []
     return [
         {
-            "source": history.hosts[i],
-            "target": history.hosts[j],
-            "one_bps": 8 * float(history.beta_Bps[-1, i, j]),
-            "several_bps": 8 * float(history.several_Bps[-1, i, j]),
-            "connections": int(history.connections[-1, i, j]),
+            "source": history.hosts[history.pairs[at, 0]],
+            "target": history.hosts[history.pairs[at, 1]],
+            "one_bps": 8 * float(history.beta_Bps[-1, at]),
+            "several_bps": 8 * float(history.values["several_Bps"][-1, at]),
+            "connections": int(history.values["connections"][-1, at]),
         }
-        for i, j in np.argwhere(history.connections[-1] > 0)
+        for at in _tried(history)
     ]
+
+
+def _tried(history: PairHistory) -> Ints:
+    """Return which pairs were tried with several connections in the newest snapshot."""
+    if not {"several_Bps", "connections"} <= history.values.keys():
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(history.values["connections"][-1] > 0)

@@ -41,7 +41,7 @@ from gavotte.cli.settings.applying import is_from_file
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
-from gavotte.formats.history import History
+from gavotte.formats.history import History, PairHistory
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_rate
 from gavotte.terms import Progress
@@ -188,14 +188,14 @@ def paths(
             advance = _then_sustain(meter, plan.reachable.paths, work.sustain)
             session = MeasureSession(advance, work.take_over, journal, work.resume, enough, reach, _learning(meter))
             result = carry_out(plan, session)
-    spare = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
+    spare = None if output is None else _written(output, result.pairs, whole=result.answered == result.paths)
     shared: dict[str, object] | None = None
     if work.share:
         completed, experiments = experiment(question.inventory, result.history, seed=asked.seed)
-        result, shared = replace(result, history=completed), document(experiments)
+        result, shared = replace(result, pairs=completed.in_pairs()), document(experiments)
         if output is not None:
             write_history(spare or output, completed)
-    if work.series is not None and result.history.answered:
+    if work.series is not None and result.pairs.answered:
         from gavotte.store import record_measurement
 
         added = record_measurement(work.series, result.history, store=work.store)
@@ -205,8 +205,8 @@ def paths(
         emit_json(measurement_document(result, probe.method, output) | known)
     else:
         print_result(result)
-    if asked.scale == "auto" and result.history.held_out is not None:
-        pairs = math.perm(len(result.history.hosts), 2)
+    if asked.scale == "auto" and "held_out" in result.pairs.values:
+        pairs = math.perm(len(result.pairs.hosts), 2)
         note(f"{result.answered} of {pairs} pairs show the rates of all; --scale pairs measures each of them")
     if asked.until_stable:
         _tell_end(result, asked.count)
@@ -272,14 +272,14 @@ def _question(
 
 def _tell_end(result: Measurement, count: int) -> None:
     """Print whether decisions have settled before all snapshots."""
-    stopped = result.history.snapshots
+    stopped = result.pairs.snapshots
     why = "decisions have settled" if stopped < count else "decisions did not settle earlier"
     note(f"stopped after {stopped} of {counted(count, 'snapshot')}: {why}")
 
 
 def _check_complete(result: Measurement, cost: Cost, output: Path | None, spare: Path | None) -> None:
     """Fail if paths are missing, or if the History is in a file other than `output`."""
-    if result.history.answered == 0:
+    if result.pairs.answered == 0:
         raise GavotteError("no path answered", hint="see the warnings above")
     if result.stopped and result.answered != result.paths:
         place = f" are in {spare or output}" if output is not None else " were printed"
@@ -298,26 +298,26 @@ def _remedy(stopped: str, cost: Cost) -> str:
     return f"allow more, e.g. --budget {budget}; " if stopped.startswith("more ") else ""
 
 
-def _written(output: Path, history: History, *, whole: bool) -> Path | None:
+def _written(output: Path, history: PairHistory, *, whole: bool) -> Path | None:
     """Write a History, and return the file's path if it is not `output`.
 
     Only a `whole` History may replace one with paths that it lacks. Another one goes to a file next to it.
     """
     from gavotte.errors import FormatError
-    from gavotte.formats.history import read_history, write_history
+    from gavotte.formats.history import in_fitting_form, read_pairs, write_history
 
     if not whole and output.is_file():
         try:
-            lacking = history.lacks(read_history(output))
+            lacking = history.lacks(read_pairs(output))
         except FormatError:
             # Not a History, so no path of it can be lost.
             lacking = 0
         if lacking:
             aside = output.with_name(f"{output.stem}.lost{output.suffix}")
-            write_history(aside, history)
+            write_history(aside, in_fitting_form(history))
             return aside
     if history.answered:
-        write_history(output, history)
+        write_history(output, in_fitting_form(history))
     return None
 
 

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gavotte.cli.by_tcp import documented, mark, note_fast, several
+from gavotte.cli.many_hosts import print_groups
 from gavotte.cli.output import GAP, emit_findings, emit_table, note, stdout, verbose, with_information
 from gavotte.formats.history import VERDICTS, Floats, History, Ints, Proof
+from gavotte.formats.network import MOST_IN_MATRICES
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import common_unit, format_bytes, format_in, format_rate
 from gavotte.terms.goodput import MTU_BYTES
 from gavotte.terms.labels import shortened
 
+MOST_LINKS = 24
+"""Most shared links that are listed without -v."""
+
 if TYPE_CHECKING:
     from gavotte.measure import Measurement
-    from gavotte.model import HeldOutCheck
+    from gavotte.model import HeldOutCheck, LearnedFromFew
 
 
 def document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:
@@ -30,52 +35,45 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
         method: its name.
         output: the written file; None = none.
     """
-    history = result.history
+    pairs, names, learned = result.pairs, result.pairs.hosts, _learned(result)
+    many = len(names) > MOST_IN_MATRICES
     return {
-        "hosts": list(history.hosts),
-        "findings": standouts_of(history) if history.answered else [],
+        "hosts": list(names),
+        "findings": _findings(result, learned),
         "method": method,
         "paths": result.paths,
-        "held_out": _held_out(history),
+        "held_out": _held_out(_check_of(result, learned)),
         "answered": result.answered,
         "again": result.again,
-        "snapshots": history.snapshots,
+        "snapshots": pairs.snapshots,
         "measure_s": result.seconds,
         "bytes_sent": result.bytes_sent,
         "seed": result.seed,
-        "rate_bps": [[None if b != b else 8 * b for b in row] for row in history.beta_Bps[-1].tolist()],
-        "latency_s": [[None if a != a else a for a in row] for row in history.alpha_s[-1].tolist()],
-        "hops": history.hops.tolist(),
-        "mtu_bytes": [[mtu_bytes or None for mtu_bytes in row] for row in history.mtu().tolist()],
+        **({"pairs": result.to_records()} if many else _matrices(result)),
         "packets": [
             {
-                "source": history.hosts[i],
-                "target": history.hosts[j],
+                "source": names[i],
+                "target": names[j],
                 "payload_bytes": path.payload_bytes,
                 "wire_bytes": path.wire_bytes,
                 "mtu_bytes": path.mtu_bytes or None,
             }
             for (i, j), path in sorted(result.newest.items())
-            if path.payload_bytes
+            if path.payload_bytes and not many
         ],
         "policed": _policed(result),
         "credits": [vars(credit) for credit in result.credits],
-        "sender_cpu": _matrix(result, "sender_cpu"),
-        "receiver_cpu": _matrix(result, "receiver_cpu"),
-        "sender_waited": _matrix(result, "sender_waited"),
-        "receiver_waited": _matrix(result, "receiver_waited"),
         "withheld": [
             {"source": source, "target": target, **vars(gap), "reason": str(gap)}
             for (source, target), gap in result.gaps.items()
         ],
         "flows": [
-            {"source": history.hosts[i], "target": history.hosts[j], "flows": [vars(flow) for flow in path.flows]}
+            {"source": names[i], "target": names[j], "flows": [vars(flow) for flow in path.flows]}
             for (i, j), path in sorted(result.newest.items())
             if path.flows
         ],
-        "by_tcp": documented(history),
-        "several": several(history),
-        "proof": None if history.proof is None else _proof(history.proof, history.beta_Bps),
+        "by_tcp": documented(pairs),
+        "several": several(pairs),
         "missing": result.missing,
         "lost": result.lost,
         "shared": [{"link": link, "rate_bps": rate_bps or None} for link, rate_bps in result.shared.items()],
@@ -90,25 +88,63 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
     }
 
 
-def _check_of(history: History) -> HeldOutCheck | None:
+def _matrices(result: Measurement) -> dict[str, object]:
+    """Return what `--json` prints with one row and one column per host."""
+    history = result.history
+    return {
+        "rate_bps": [[None if b != b else 8 * b for b in row] for row in history.beta_Bps[-1].tolist()],
+        "latency_s": [[None if a != a else a for a in row] for row in history.alpha_s[-1].tolist()],
+        "hops": history.hops.tolist(),
+        "mtu_bytes": [[mtu_bytes or None for mtu_bytes in row] for row in history.mtu().tolist()],
+        "sender_cpu": _matrix(result, "sender_cpu"),
+        "receiver_cpu": _matrix(result, "receiver_cpu"),
+        "sender_waited": _matrix(result, "sender_waited"),
+        "receiver_waited": _matrix(result, "receiver_waited"),
+        "proof": None if history.proof is None else _proof(history.proof, history.beta_Bps),
+    }
+
+
+def _learned(result: Measurement) -> LearnedFromFew | None:
+    """Return what the pairs of many hosts show; None with few hosts, or if no path answered."""
+    from gavotte.errors import GavotteError
+    from gavotte.model import learn_from_few
+
+    if len(result.pairs.hosts) <= MOST_IN_MATRICES:
+        return None
+    with suppress(GavotteError):
+        return learn_from_few(result.pairs, method="last")
+    return None
+
+
+def _check_of(result: Measurement, learned: LearnedFromFew | None) -> HeldOutCheck | None:
     """Return how well the measured pairs predict those that were held out; None if none were, or nothing predicts."""
     from gavotte.errors import GavotteError
     from gavotte.model import check_held_out
 
+    if len(result.pairs.hosts) > MOST_IN_MATRICES:
+        return None if learned is None else learned.check
     with suppress(GavotteError):  # Some host may have no answer at all.
-        return check_held_out(history)
+        return check_held_out(result.history)
     return None
 
 
-def _held_out(history: History) -> dict[str, object] | None:
-    """Return how well held-out pairs are predicted as `--json` prints it; None as `_check_of`."""
-    check = _check_of(history)
+def _held_out(check: HeldOutCheck | None) -> dict[str, object] | None:
+    """Return how well held-out pairs are predicted as `--json` prints it."""
     return None if check is None else vars(check) | {"worst": list(check.worst)}
+
+
+def _findings(result: Measurement, learned: LearnedFromFew | None) -> list[str]:
+    """Return what stands out; empty if no path answered."""
+    from gavotte.terms.standouts import standouts
+
+    if len(result.pairs.hosts) > MOST_IN_MATRICES:
+        return [] if learned is None else standouts(learned.network)
+    return standouts_of(result.history) if result.answered else []
 
 
 def _policed(result: Measurement) -> list[list[str]]:
     """Return the pairs whose paths drop packets above a rate, in the newest snapshot."""
-    hosts = result.history.hosts
+    hosts = result.pairs.hosts
     return [[hosts[i], hosts[j]] for (i, j), path in sorted(result.newest.items()) if path.reading.policed]
 
 
@@ -155,28 +191,36 @@ def standouts_of(history: History) -> list[str]:
 
 def print_result(result: Measurement) -> None:
     """Print what stands out, the table of rates, and notes."""
-    history = result.history
-    emit_findings(standouts_of(history))
-    _print_rates(result)
-    if history.proof is not None:
-        _note_proofs(history.proof.verdict[-1][np.isfinite(history.beta_Bps[-1])])
+    pairs, learned = result.pairs, _learned(result)
+    emit_findings(_findings(result, learned))
+    if learned is not None:
+        print_groups(learned.network)
+    elif len(pairs.hosts) <= MOST_IN_MATRICES:
+        _print_rates(result)
+    values = pairs.values
+    if "verdict" in values:
+        _note_proofs(values["verdict"][-1][np.isfinite(pairs.beta_Bps[-1])])
     note(
         f"{result.answered} of {result.paths} paths answered in {result.seconds:.2f} s, "
         f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
     )
-    if (check := _check_of(history)) is not None:
+    if (check := _check_of(result, learned)) is not None:
         note(check.sentence)
-    note_fast(history)
-    if history.mtu_bytes is not None and (sizes := history.mtu_bytes[history.mtu_bytes > 0]).size:
+    note_fast(pairs)
+    mtus = values.get("mtu_bytes", np.zeros(0, dtype=np.int64))
+    if (sizes := mtus[mtus > 0]).size:
         least, most = int(sizes.min()), int(sizes.max())
         if (least, most) != (MTU_BYTES, MTU_BYTES):
             note(f"MTU {least}{f' to {most}' * (most > least)} bytes")
     if policed := len(_policed(result)):
         note(f"{counted(policed, 'path')} with a policer, which drops packets above the rate; TCP may get less")
-    if history.unqueued is not None and history.unqueued_lost is not None:
-        share = history.unqueued_lost.sum() / history.unqueued.sum()
+    if "unqueued_lost" in values:
+        share = values["unqueued_lost"].sum() / values["unqueued"].sum()
         note(f"trains lost {share:.2%} of their packets although no queue was full: one TCP connection may get less")
-    for link, sum_bps in result.shared.items():
+    for number, (link, sum_bps) in enumerate(result.shared.items()):
+        if number == MOST_LINKS and not verbose():
+            note(f"{len(result.shared) - MOST_LINKS} more links are shared (-v lists them)")
+            break
         carries = (
             f"carries {format_rate(sum_bps)} in all" if sum_bps else "was full; --sharing measures what it carries"
         )

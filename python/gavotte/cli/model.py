@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gavotte.cli.declared import declared, option
+from gavotte.cli.many_hosts import print_groups
 from gavotte.cli.options import Json, Seed
 from gavotte.cli.output import emit_findings, emit_json, emit_table, note, verbose, warn
 from gavotte.cli.progress import progress
@@ -21,6 +22,7 @@ from gavotte.terms.limits import Limit, limits_of, link_rows
 from gavotte.terms.standouts import standouts
 
 if TYPE_CHECKING:
+    from gavotte.formats.history import PairHistory
     from gavotte.formats.network import Network
     from gavotte.model import Choice, Constant, Findings
 
@@ -89,9 +91,9 @@ def model(
     """Learn the lasting rate of each pair and the caps of each host, and whether placing will pay."""
     from gavotte.errors import GavotteError
     from gavotte.formats.files.reading import check_ending, write_bytes
-    from gavotte.formats.history import read_history
+    from gavotte.formats.history import read_history, read_pairs
     from gavotte.formats.network import MOST_IN_MATRICES, write_network
-    from gavotte.model import check_held_out, compact, find_constant, judge
+    from gavotte.model import are_few, check_held_out, compact, find_constant, judge
     from gavotte.model import model as learn
 
     kinds: dict[str, Literal["auto", "hose", "pipe", "groups"]]
@@ -105,6 +107,10 @@ def model(
         )
     if output is not None:
         check_ending(output, "a Network")
+    listed = read_pairs(history).without(asked.without or ())
+    if asked.compact is not False and len(listed.hosts) > MOST_IN_MATRICES and are_few(listed):
+        _model_few(listed, output, asked, kinds[asked.sharing], as_json=as_json)
+        return
     measured = read_history(history).without(asked.without or ())
     with progress("modelling", "steps") as advance:
         advance(0, STEPS)
@@ -142,6 +148,56 @@ def model(
     for path in (output, asked.plot):
         if path is not None:
             note(f"wrote {path}")
+
+
+def _model_few(
+    history: PairHistory,
+    output: Path | None,
+    asked: QuestionOptions,
+    sharing: Literal["auto", "hose", "pipe", "groups"],
+    *,
+    as_json: bool,
+) -> None:
+    """Learn from few pairs of many hosts, and write and print the result."""
+    from gavotte.errors import GavotteError
+    from gavotte.formats.network import write_network
+    from gavotte.model import PURPOSES, learn_from_few
+
+    if asked.plot is not None:
+        raise GavotteError("--plot draws each pair, and few of them were measured", hint="use `gavotte report`")
+    if asked.fill is False:
+        raise GavotteError("--no-fill needs a rate of each pair, and few were measured", hint="leave it out")
+    if asked.purpose not in PURPOSES:
+        raise GavotteError(f"unknown purpose `{asked.purpose}`", hint=f"use one of {', '.join(PURPOSES)}")
+    if asked.purpose != "any":
+        raise GavotteError(
+            "--for compares methods on all pairs of some hosts, and few were measured", hint="leave it out"
+        )
+    with progress("modelling", "steps") as advance:
+        advance(0, 1)
+        learned = learn_from_few(history, method=asked.method, sharing=sharing)
+        advance(1, 1)
+    network = learned.network.model_copy(update={"beside": sorted(set(asked.beside or ()))})
+    if output is not None:
+        write_network(output, network)
+    if as_json:
+        constant = {
+            "method": learned.method,
+            "snapshots": learned.snapshots,
+            "norm": vars(learned.norm),
+            "band": network.band,
+            "load": learned.load.tolist(),
+        }
+        known = network.model_dump(mode="json", exclude=set(network.absent))
+        emit_json(known | {"findings": standouts(network), "constant": constant})
+    else:
+        _print(network)
+        note(f"learned from {counted(learned.snapshots, 'snapshot')} by the method {learned.method}")
+        if learned.check is not None:
+            note(learned.check.sentence)
+    warn([*network.notes, *learned.warnings])
+    if output is not None:
+        note(f"wrote {output}")
 
 
 def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
@@ -217,7 +273,12 @@ def _show(findings: Findings, choice: Choice) -> None:
 
 def _print(network: Network) -> None:
     """Print what stands out, the tree with its caps, then the experiments' verdict on each link."""
+    from gavotte.formats.network import MOST_IN_MATRICES
+
     emit_findings(standouts(network))
+    if len(network.hosts) > MOST_IN_MATRICES and not verbose():
+        print_groups(network)
+        return
     limits, links = limits_of(network), link_rows(network)
     rates_bps = [limit.rate_bps or 0.0 for limit in limits.values()] + [row.least_bps or 0.0 for row in links]
     unit, scale = common_unit(rates_bps)

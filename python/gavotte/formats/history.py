@@ -1,6 +1,7 @@
 """History: n snapshots of the N x N latency and bandwidth between hosts (`*.npz`).
 
-It is the temporal performance matrix (TP-matrix) of the RPCA paper, section IV-A.
+It is the temporal performance matrix (TP-matrix) of the RPCA paper, section IV-A. A file of version 1 has matrices. One
+of version 2 has only the pairs that were measured (`PairHistory`), as for many hosts few pairs show the rates of all.
 """
 
 from __future__ import annotations
@@ -9,75 +10,48 @@ import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.files.kinds import check_kind
-from gavotte.formats.files.reading import OTHER_ENDINGS, parse_json, validate, write_bytes
-from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
+from gavotte.errors import FormatError
+from gavotte.formats.files.reading import OTHER_ENDINGS, write_bytes
+from gavotte.formats.network import MOST_IN_MATRICES
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.evidence import Evidence
-from gavotte.formats.parts.names import known_as, meant, not_a_host_name
+from gavotte.formats.parts.history_arrays import (
+    BY_PAIR,
+    BY_SNAPSHOT,
+    MAX_BYTES,
+    checked_hosts,
+    checked_of_hosts,
+    checked_times,
+    checked_values,
+    loaded,
+)
+from gavotte.formats.parts.history_arrays import BY_TCP as BY_TCP
+from gavotte.formats.parts.history_arrays import BY_TCP_MARK as BY_TCP_MARK
+from gavotte.formats.parts.history_arrays import LEAST_BPS as LEAST_BPS
+from gavotte.formats.parts.history_arrays import MAX_BPS_BYTES as MAX_BPS_BYTES
+from gavotte.formats.parts.history_arrays import MAX_HOPS as MAX_HOPS
+from gavotte.formats.parts.history_arrays import MOST_CONNECTIONS as MOST_CONNECTIONS
+from gavotte.formats.parts.history_arrays import MOST_MTU_BYTES as MOST_MTU_BYTES
+from gavotte.formats.parts.history_arrays import MOST_PACKETS as MOST_PACKETS
+from gavotte.formats.parts.history_arrays import MOST_SENT_BYTES as MOST_SENT_BYTES
+from gavotte.formats.parts.history_arrays import PROOF_ARRAYS as PROOF_ARRAYS
+from gavotte.formats.parts.history_arrays import VERDICTS as VERDICTS
+from gavotte.formats.parts.history_arrays import ByTcp as ByTcp
+from gavotte.formats.parts.history_arrays import Floats as Floats
+from gavotte.formats.parts.history_arrays import Ints as Ints
+from gavotte.formats.parts.history_arrays import bucket_full as bucket_full
+from gavotte.formats.parts.lengths import Lengths
+from gavotte.formats.parts.names import left_after
+from gavotte.formats.parts.pair_history import PairHistory as PairHistory
 from gavotte.tables import Tabular, nullable
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.str_]
 Pairs = list[tuple[int, int]]
-
-
-VERDICTS = ("unproven", "path-limited", "host-limited", "bucket-not-exhausted")
-"""Meaning of a value, by its code in `Proof.verdict`.
-
-Only `path-limited` is the path's own rate. The two after it are lower bounds. The meaning of an `unproven` value is
-unknown. """
-
-ByTcp = Literal["", "udp-blocked", "fast", "refused"]
-BY_TCP: tuple[ByTcp, ...] = ("", "udp-blocked", "fast", "refused")
-"""Why bulk TCP measured a path although the method is another, by its code in `History.by_tcp`. Empty = it did not."""
-
-BY_TCP_MARK = "*"
-"""Mark after the rates of such paths, wherever they are printed."""
-
-FILLED = 1.25
-"""Least ratio of the bytes that came in since the last probe to the measured depth, for a bucket that was full.
-
-A bucket that was emptied and is measured again too early holds just what came in since: a ratio of 1.
-"""
-
-PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss", "idle_s")
-KEYS = {"alpha_s", "beta_Bps", "time_s", "hosts", "hops", "cpus", "memory_bytes", "method"} | {
-    *PROOF_ARRAYS, "verdict", "evidence", "hop_addresses", "mtu_bytes", "by_tcp", "several_Bps", "connections",
-    "policed", "ipv6", "unqueued", "unqueued_lost", "sent_bytes", "held_out",
-}  # fmt: skip
-"""The arrays of the format. Other arrays of an archive are ignored."""
-
-MAX_BYTES = 1 << 31
-"""Most that all arrays together may unpack to: ten snapshots of 1500 hosts, or one of 4096."""
-
-MAX_BPS_BYTES, MAX_S = 1e17, 1e9
-"""Largest rate in bytes/s and largest latency in seconds: the bounds of a Network."""
-
-LEAST_MTU_BYTES, MOST_MTU_BYTES = 68, 65_536
-"""Bounds of a path's MTU: least of IPv4 (RFC 791), and loopback's."""
-
-MAX_HOPS = 255
-"""Most routers that an IP packet can cross: its time to live is 8 bits."""
-
-MOST_PACKETS = 1 << 30
-"""Most packets of one probe."""
-
-MOST_SENT_BYTES = 1e18
-"""Most bytes of one probe."""
-
-MOST_CONNECTIONS = 64
-"""Most parallel connections of one probe."""
-
-LEAST_BPS = 1.0
-"""Least rate in a Network. A slower path counts as not measured."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +91,7 @@ class Proof:
         Returns:
             (n, N, N); False where no depth is known.
         """
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self.idle_s * beta_Bps >= FILLED * self.bucket_bytes, dtype=np.bool_)
+        return bucket_full(beta_Bps, self.bucket_bytes, self.idle_s)
 
 
 @dataclass(frozen=True)
@@ -216,10 +189,7 @@ class History(Tabular):
 
     def measured_by_tcp(self, why: ByTcp) -> Pairs:
         """Return the (source, target) indices that bulk TCP measured for this reason in any snapshot, in order."""
-        if self.by_tcp is None:
-            return []
-        pairs = np.argwhere((self.by_tcp == BY_TCP.index(why)).any(axis=0))
-        return [(int(i), int(j)) for i, j in pairs if i != j]
+        return [] if self.by_tcp is None else self.in_pairs().measured_by_tcp(why)
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per pair and snapshot: time_s, source, target, alpha_s, beta_Bps."""
@@ -233,12 +203,51 @@ class History(Tabular):
 
     def lacks(self, other: History) -> int:
         """Return the number of directed pairs for which another History has a rate and this one has none."""
-        mine, others = self._known(), other._known()
-        return len(others - mine)
+        return self.in_pairs().lacks(other.in_pairs())
 
-    def _known(self) -> set[tuple[str, str]]:
-        known = np.isfinite(self.beta_Bps).any(axis=0)
-        return {(self.hosts[i], self.hosts[j]) for i, j in np.argwhere(known)}
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of pairs by the keys of a file, those of the proof included."""
+        known = {key: getattr(self, key) for key in (*BY_SNAPSHOT, *BY_PAIR) if hasattr(self, key)}
+        known |= {} if self.proof is None else vars(self.proof)
+        return {key: array for key, array in known.items() if array is not None}
+
+    def in_pairs(self) -> PairHistory:
+        """Return the same as a list of the pairs of which anything is known."""
+        arrays = self.arrays()
+        known = np.isfinite(self.alpha_s).any(axis=0) | np.isfinite(self.beta_Bps).any(axis=0) | (self.hops > 0)
+        for key in ("mtu_bytes", "held_out"):
+            known |= arrays.get(key, 0) > 0
+        np.fill_diagonal(known, val=False)
+        pairs = np.argwhere(known)
+        return PairHistory(
+            hosts=self.hosts,
+            time_s=self.time_s,
+            pairs=pairs,
+            values={
+                key: array[:, pairs[:, 0], pairs[:, 1]] if key in BY_SNAPSHOT else array[pairs[:, 0], pairs[:, 1]]
+                for key, array in arrays.items()
+            },
+            lengths=Lengths(len(self.hosts)),
+            cpus=self.cpus,
+            memory_bytes=self.memory_bytes,
+            method=self.method,
+            evidence=self.evidence,
+            ipv6=self.ipv6,
+        )
+
+    @classmethod
+    def of_pairs(cls, pairs: PairHistory) -> History:
+        """Return the History with matrices, in which other pairs are unknown."""
+        return cls(
+            hosts=pairs.hosts,
+            time_s=pairs.time_s,
+            cpus=pairs.cpus,
+            memory_bytes=pairs.memory_bytes,
+            method=pairs.method,
+            evidence=pairs.evidence,
+            ipv6=pairs.ipv6,
+            **_fields({key: pairs.matrix(key) for key in (*pairs.values, "hops")}),
+        )
 
     def without(self, hosts: Collection[str]) -> History:
         """Return the same snapshots without some hosts, and without every experiment in which those took part.
@@ -246,15 +255,7 @@ class History(Tabular):
         Raises:
             GavotteError: for a host that it does not have, or when none is left.
         """
-        hosts = {known_as(host, self.hosts) for host in hosts}
-        if unknown := sorted(hosts - set(self.hosts)):
-            raise GavotteError(
-                f"cannot leave out `{unknown[0]}`, which is not in the History", hint=meant(unknown[0], self.hosts)
-            )
-        indices = [i for i, host in enumerate(self.hosts) if host not in hosts]
-        if not indices:
-            raise GavotteError("no host is left", hint="leave out fewer")
-        return self.of_hosts(indices)
+        return self.of_hosts(left_after(self.hosts, hosts))
 
     def of_hosts(self, chosen: Sequence[int]) -> History:
         """Return the History of some of its hosts, in the given order, with the experiments among them."""
@@ -287,48 +288,39 @@ class History(Tabular):
 
 
 def read_history(path: str | Path) -> History:
-    """Read a `*.npz`.
+    """Read a `*.npz` of any version into matrices.
+
+    Raises:
+        FormatError: naming file, array and remedy; also where the matrices of many hosts would be too large.
+    """
+    arrays = loaded(path)
+    if "pairs" not in arrays:
+        return _checked(arrays, str(path))
+    pairs = _checked_pairs(arrays, str(path))
+    size = pairs.snapshots * len(pairs.hosts) ** 2 * 8 * len(pairs.values)
+    if size > MAX_BYTES:
+        raise FormatError(
+            str(path),
+            "hosts",
+            f"are {len(pairs.hosts)}, too many for matrices",
+            "use `gavotte model` to learn a Network from it",
+        )
+    return History.of_pairs(pairs)
+
+
+def read_pairs(path: str | Path) -> PairHistory:
+    """Read a `*.npz` of any version as a list of the pairs that were measured.
 
     Raises:
         FormatError: naming file, array and remedy.
     """
-    name = str(path)
-    check_kind(path, "history")
-    try:
-        # np.load does not close a file that it opened itself and could not read.
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FormatError(name, "", "is not an .npz archive", "use a History of `gavotte measure`")
-            keys = [key for key in archive.files if key in KEYS]
-            # Checked before anything is unpacked: 3 MB can hold 3 GB of zeros.
-            size = sum(_unpacked_bytes(archive, key) for key in keys)
-            if size > MAX_BYTES:
-                raise FormatError(
-                    name, "", f"unpacks to {size} bytes, more than {MAX_BYTES}", "use a History of `gavotte measure`"
-                )
-            arrays = {key: archive[key] for key in keys}
-    except FormatError:
-        raise
-    except FileNotFoundError:
-        raise FormatError(name, "", "no such file", "check the path") from None
-    except IsADirectoryError:
-        raise FormatError(name, "", "is a folder", "name a file in it") from None
-    except MemoryError:
-        raise FormatError(name, "", "is larger than the memory of this machine", "is the file damaged?") from None
-    except Exception as error:
-        # numpy passes on errors of zipfile, zlib and tokenize; which ones is not documented.
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        if "pickle" in reason:  # numpy's advice for any text file is to load it unsafely
-            reason = "it holds no plain arrays"
-        raise FormatError(
-            name, "", f"is not a readable .npz archive ({reason})", "use a History of `gavotte measure`"
-        ) from None
-    return _checked(arrays, name)
+    arrays = loaded(path)
+    return _checked_pairs(arrays, str(path)) if "pairs" in arrays else _checked(arrays, str(path)).in_pairs()
 
 
-def _unpacked_bytes(archive: Any, key: str) -> int:
-    """Return the bytes of one unpacked array, from its entry in the archive's directory."""
-    return int(next(each.file_size for each in archive.zip.infolist() if each.filename in (key, f"{key}.npy")))
+def in_fitting_form(history: PairHistory) -> History | PairHistory:
+    """Return a History with matrices, or for more than `MOST_IN_MATRICES` hosts the given one."""
+    return history if len(history.hosts) > MOST_IN_MATRICES else History.of_pairs(history)
 
 
 def check_history_path(path: str | Path) -> None:
@@ -346,239 +338,75 @@ def check_history_path(path: str | Path) -> None:
         )
 
 
-def write_history(path: str | Path, history: History) -> None:
-    """Write a `*.npz`, whole or not at all.
+def write_history(path: str | Path, history: History | PairHistory) -> None:
+    """Write a `*.npz`, whole or not at all: with matrices, or for a `PairHistory` with pairs.
 
     Raises:
         FormatError: for a name with another format's ending, or a file that cannot be written.
     """
     check_history_path(path)
     arrays: dict[str, Any] = {
-        "alpha_s": history.alpha_s,
-        "beta_Bps": history.beta_Bps,
         "time_s": history.time_s,
         "hosts": np.array(history.hosts, dtype=np.str_),
-        "hops": history.hops,
         "cpus": history.cpus,
         "memory_bytes": history.memory_bytes,
         "method": np.array(history.method, dtype=np.str_),
+        **history.arrays(),
     }
-    if history.proof is not None:
-        arrays |= vars(history.proof)
     if history.evidence:
         arrays["evidence"] = np.array([piece.model_dump_json() for piece in history.evidence])
-    if history.hop_addresses is not None:
-        arrays["hop_addresses"] = history.hop_addresses
-    if history.mtu_bytes is not None:
-        arrays["mtu_bytes"] = history.mtu_bytes
-    keys = ("ipv6", "by_tcp", "several_Bps", "connections", "policed", "unqueued", "unqueued_lost", "sent_bytes")
-    for key in (*keys, "held_out"):
-        if (array := getattr(history, key)) is not None:
-            arrays[key] = array
+    if history.ipv6 is not None:
+        arrays["ipv6"] = history.ipv6
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     write_bytes(path, buffer.getvalue())
 
 
 def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
-    for key in ("alpha_s", "beta_Bps", "time_s", "hosts"):
-        if key not in arrays:
-            raise FormatError(path, key, "is missing", "add the array")
-    hosts = arrays["hosts"]
-    if hosts.ndim != 1 or hosts.dtype.kind != "U" or len(hosts) == 0:
-        raise FormatError(path, "hosts", "is not a list of names", "use one string per host")
-    names = tuple(str(host) for host in hosts)
-    for number, each in enumerate(names):
-        if reason := not_a_host_name(each):
-            raise FormatError(path, f"hosts[{number}]", reason, "rename it where the History is made")
-    if len({name.lower() for name in names}) < len(names):
-        raise FormatError(path, "hosts", "names a host twice", "use different names")
-    time_s = _floats(arrays["time_s"], "time_s", path)
-    if time_s.ndim != 1 or len(time_s) == 0 or not np.isfinite(time_s).all():
-        raise FormatError(path, "time_s", "is not a list of times", "use one Unix time per snapshot")
-    if (backwards := np.flatnonzero(np.diff(time_s) < 0)).size:
-        raise FormatError(
-            path, f"time_s[{backwards[0] + 1}]", "is before the snapshot above it", "put the snapshots in time order"
-        )
-    shape = (len(time_s), len(names), len(names))
-    matrices = {}
-    for key in ("alpha_s", "beta_Bps"):
-        matrix = _floats(arrays[key], key, path)
-        if matrix.shape != shape:
-            raise FormatError(path, key, f"has shape {matrix.shape}", f"use {shape}: snapshots, hosts, hosts")
-        if (matrix < 0).any() or (matrix > (MAX_S if key == "alpha_s" else MAX_BPS_BYTES)).any():
-            raise FormatError(path, key, "holds a negative or enormous value", "write NaN for what was not measured")
-        matrices[key] = matrix
-    if (matrices["beta_Bps"] < LEAST_BPS / 8).any():
-        raise FormatError(path, "beta_Bps", "holds a rate below 1 bit/s", "use NaN for what was not measured")
-    hops = arrays.get("hops", np.zeros(shape[1:], dtype=np.int64))
-    memory_bytes = arrays.get("memory_bytes", np.zeros(shape[1:2], dtype=np.int64))
-    for key, whole, expected, most in (
-        ("hops", hops, shape[1:], MAX_HOPS),
-        ("memory_bytes", memory_bytes, shape[1:2], MAX_MEMORY_BYTES),
-    ):
-        if whole.shape != expected or whole.dtype.kind not in "iu" or (whole.size and whole.min() < 0):
-            raise FormatError(
-                path, key, f"is {whole.dtype} of shape {whole.shape}", f"use whole numbers of shape {expected}"
-            )
-        if whole.size and whole.max() > most:
-            raise FormatError(path, key, f"holds {whole.max()}", f"it should be at most {most}")
-    mtu_bytes = _mtu_bytes(arrays, len(names), path)
-    ipv6 = arrays.get("ipv6")
-    if ipv6 is not None and (ipv6.shape != shape[1:2] or ipv6.dtype.kind != "b"):
-        raise FormatError(path, "ipv6", f"is {ipv6.dtype} of shape {ipv6.shape}", f"use {len(names)} booleans")
-    by_tcp = _codes(arrays, "by_tcp", len(BY_TCP), shape, path)
-    connections = _codes(arrays, "connections", MOST_CONNECTIONS + 1, shape, path)
-    several_Bps = _several(arrays, shape, path)  # noqa: N806
-    unqueued, unqueued_lost = _unqueued(arrays, shape, path)
-    cpus = _floats(arrays.get("cpus", np.ones(shape[1:2])), "cpus", path)
-    if cpus.shape != shape[1:2] or not ((cpus > 0) & (cpus <= MAX_CPUS)).all():
-        remedy = f"use one number per host, of at most {MAX_CPUS:.0f}"
-        raise FormatError(path, "cpus", "is not a list of positive numbers", remedy)
-    method = arrays.get("method", np.array(""))
-    return History(
-        alpha_s=matrices["alpha_s"],
-        beta_Bps=matrices["beta_Bps"],
-        time_s=time_s,
+    names, time_s = checked_hosts(arrays, path), checked_times(arrays, path)
+    values = checked_values(arrays, (len(time_s), len(names), len(names)), path)
+    return History(hosts=names, time_s=time_s, **_fields(values), **checked_of_hosts(arrays, len(names), path))
+
+
+def _fields(values: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """Return the arrays of pairs as fields of a History: those of the proof together."""
+    proof = {key: values[key] for key in (*PROOF_ARRAYS, "verdict") if key in values}
+    return {key: array for key, array in values.items() if key not in proof} | {
+        "proof": Proof(**proof) if proof else None
+    }
+
+
+def _checked_pairs(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> PairHistory:
+    names, time_s = checked_hosts(arrays, path), checked_times(arrays, path)
+    size = len(names)
+    pairs = arrays["pairs"]
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        remedy = "use two host numbers for each pair"
+        raise FormatError(path, "pairs", f"is {pairs.dtype} of shape {pairs.shape}", remedy)
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= size):
+        raise FormatError(path, "pairs", "names a host that is missing", f"use 0 to {size - 1}")
+    pairs = pairs.astype(np.int64)
+    if (np.diff(pairs @ (size, 1)) <= 0).any() or (pairs[:, 0] == pairs[:, 1]).any():
+        remedy = "give each pair of two hosts once, in the order of sources and then targets"
+        raise FormatError(path, "pairs", "are not in order", remedy)
+    return PairHistory(
         hosts=names,
-        hops=hops.astype(np.int64),
-        cpus=cpus,
-        memory_bytes=memory_bytes.astype(np.int64),
-        method=str(method) if method.ndim == 0 and method.dtype.kind == "U" else "",
-        proof=_proof(arrays, shape, path),
-        evidence=_evidence(arrays, path),
-        hop_addresses=_hop_addresses(arrays, len(names), path),
-        mtu_bytes=mtu_bytes,
-        ipv6=ipv6,
-        by_tcp=by_tcp,
-        several_Bps=several_Bps,
-        connections=connections,
-        policed=_codes(arrays, "policed", 2, shape, path),
-        unqueued=unqueued,
-        unqueued_lost=unqueued_lost,
-        sent_bytes=_sent(arrays, shape, path),
-        held_out=_codes(arrays, "held_out", 2, shape[1:], path),
+        time_s=time_s,
+        pairs=pairs,
+        values=checked_values(arrays, (len(time_s), len(pairs)), path),
+        lengths=_checked_lengths(arrays, size, path),
+        **checked_of_hosts(arrays, size, path),
     )
 
 
-def _proof(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], path: str) -> Proof | None:
-    if "verdict" not in arrays:
-        return None
-    verdict = arrays["verdict"]
-    if verdict.shape != shape or verdict.dtype.kind not in "iu" or not np.isin(verdict, range(len(VERDICTS))).all():
-        raise FormatError(
-            path, "verdict", "contains unknown verdicts", f"use 0 to {len(VERDICTS) - 1}, in shape {shape}"
-        )
-    matrices = {}
-    for key in PROOF_ARRAYS:
-        matrix = _floats(arrays.get(key, np.full(shape, np.nan)), key, path)
-        if matrix.shape != shape or (matrix < 0).any():
-            raise FormatError(
-                path,
-                key,
-                f"has a negative value or the shape {matrix.shape}",
-                f"use 0 or more, or NaN, in shape {shape}",
-            )
-        matrices[key] = matrix
-    return Proof(**matrices, verdict=verdict.astype(np.int64))
-
-
-def _several(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], path: str) -> Floats | None:
-    if "several_Bps" not in arrays:
-        return None
-    rates = _floats(arrays["several_Bps"], "several_Bps", path)
-    if rates.shape != shape or (rates < LEAST_BPS / 8).any() or (rates > MAX_BPS_BYTES).any():
-        raise FormatError(
-            path,
-            "several_Bps",
-            "has a wrong shape, or a value that is not a rate",
-            f"use rates or NaN, in shape {shape}",
-        )
-    return rates
-
-
-def _sent(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], path: str) -> Floats | None:
-    if "sent_bytes" not in arrays:
-        return None
-    sizes = _floats(arrays["sent_bytes"], "sent_bytes", path)
-    if sizes.shape != shape or (sizes < 0).any() or (sizes > MOST_SENT_BYTES).any():
-        remedy = f"use 0 to {MOST_SENT_BYTES:g} bytes or NaN, in shape {shape}"
-        raise FormatError(path, "sent_bytes", "has a wrong shape, or a value that is no size", remedy)
-    return sizes
-
-
-def _codes(
-    arrays: Mapping[str, npt.NDArray[Any]], key: str, count: int, shape: tuple[int, ...], path: str
-) -> Ints | None:
-    codes = arrays.get(key)
-    if codes is None:
-        return None
-    if codes.shape != shape or codes.dtype.kind not in "iu" or not np.isin(codes, range(count)).all():
-        raise FormatError(path, key, "contains unknown codes", f"use 0 to {count - 1}, in shape {shape}")
-    return codes.astype(np.int64)
-
-
-def _unqueued(
-    arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], path: str
-) -> tuple[Ints | None, Ints | None]:
-    if not {"unqueued", "unqueued_lost"} & arrays.keys():
-        return None, None
-    counts = []
-    for key in ("unqueued", "unqueued_lost"):
-        array = arrays.get(key)
-        if array is None:
-            raise FormatError(path, key, "is missing", "give both `unqueued` and `unqueued_lost`")
-        if array.shape != shape or array.dtype.kind not in "iu" or (array < 0).any() or (array > MOST_PACKETS).any():
-            raise FormatError(path, key, "contains no counts", f"use 0 to {MOST_PACKETS}, in shape {shape}")
-        counts.append(array.astype(np.int64))
-    if (counts[1] > counts[0]).any():
-        raise FormatError(path, "unqueued_lost", "exceeds `unqueued`", "count lost packets in both")
-    return counts[0], counts[1]
-
-
-def _evidence(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> tuple[Evidence, ...]:
-    texts = arrays.get("evidence", np.array([], dtype=np.str_))
-    if texts.ndim != 1 or texts.dtype.kind != "U":
-        raise FormatError(path, "evidence", f"is {texts.dtype} of shape {texts.shape}", "use one JSON text per record")
-    return tuple(
-        validate(Evidence, parse_json(str(text), f"{path}: evidence[{number}]"), f"{path}: evidence[{number}]")
-        for number, text in enumerate(texts)
-    )
-
-
-def _hop_addresses(arrays: Mapping[str, npt.NDArray[Any]], size: int, path: str) -> Texts | None:
-    addresses = arrays.get("hop_addresses")
-    if addresses is not None and (
-        addresses.ndim != 3 or addresses.shape[:2] != (size, size) or addresses.dtype.kind != "U"
-    ):
-        raise FormatError(
-            path,
-            "hop_addresses",
-            f"is {addresses.dtype} of shape {addresses.shape}",
-            f"use texts of shape ({size}, {size}, hops)",
-        )
-    return addresses
-
-
-def _mtu_bytes(arrays: Mapping[str, npt.NDArray[Any]], size: int, path: str) -> Ints | None:
-    sizes = arrays.get("mtu_bytes")
-    if sizes is None:
-        return None
-    if sizes.shape != (size, size) or sizes.dtype.kind not in "iu":
-        raise FormatError(
-            path,
-            "mtu_bytes",
-            f"is {sizes.dtype} of shape {sizes.shape}",
-            f"use whole numbers of shape ({size}, {size})",
-        )
-    outside = (sizes != 0) & ((sizes < LEAST_MTU_BYTES) | (sizes > MOST_MTU_BYTES))
-    if outside.any():
-        remedy = f"use {LEAST_MTU_BYTES} to {MOST_MTU_BYTES}, or 0 for unknown"
-        raise FormatError(path, "mtu_bytes", f"holds {sizes[outside][0]}", remedy)
-    return sizes.astype(np.int64)
-
-
-def _floats(array: npt.NDArray[Any], key: str, path: str) -> Floats:
-    if array.dtype.kind not in "fiu":
-        raise FormatError(path, key, f"contains {array.dtype}", "use numbers")
-    return array.astype(np.float64)
+def _checked_lengths(arrays: Mapping[str, npt.NDArray[Any]], size: int, path: str) -> Lengths:
+    kinds = arrays.get("lengths", np.zeros(0, dtype=np.int64))
+    if kinds.ndim != 1 or kinds.dtype.kind not in "iu" or not ((kinds > 0) & (kinds <= MAX_HOPS)).all():
+        raise FormatError(path, "lengths", "are no path lengths", f"use whole numbers from 1 to {MAX_HOPS}")
+    clusters = arrays.get("clusters", np.zeros((len(kinds), size), dtype=np.int64))
+    if clusters.shape != (len(kinds), size) or clusters.dtype.kind not in "iu":
+        remedy = f"use a number of a cluster for each of {len(kinds)} lengths and {size} hosts"
+        raise FormatError(path, "clusters", f"is {clusters.dtype} of shape {clusters.shape}", remedy)
+    if (np.diff(kinds.astype(np.int64)) <= 0).any():
+        raise FormatError(path, "lengths", "are not in ascending order", "sort them, and `clusters` with them")
+    return Lengths.of_clusters(size, dict(zip(kinds.tolist(), clusters, strict=True)))

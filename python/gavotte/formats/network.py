@@ -270,14 +270,14 @@ class Network(Emitted, Tabular):
         """Return the same Network as version 1: each pair has the rate and the latency that version 2 says."""
         if not self.compact:
             return self
-        from gavotte.formats.parts.tree import Tree, known_limits_bps, latencies_s
+        from gavotte.formats.parts.tree import Tree, every_pair, known_limits_bps, latencies_s
 
-        tree = Tree(self.hosts, self.groups, self.exceptions, self.sharing)
+        tree, pairs = Tree(self.hosts, self.groups, self.exceptions, self.sharing), every_pair(len(self.hosts))
         changes: dict[str, object] = {"format": FORMAT, "exceptions": []}
         if self.knows_latency:
-            changes["latency_s"] = nullable(latencies_s(tree))
+            changes["latency_s"] = nullable(latencies_s(tree, *pairs))
         if any(each.rate_bps for each in self.exceptions):
-            changes["rate_bps"] = nullable(known_limits_bps(tree))
+            changes["rate_bps"] = nullable(known_limits_bps(tree, *pairs))
         for key in ("hosts", "groups"):
             changes[key] = [part.model_copy(update={"latency_s": None}) for part in getattr(self, key)]
         return self.model_copy(update=changes)

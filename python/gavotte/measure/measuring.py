@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from gavotte.agents import Neighbour, enrolled
-from gavotte.formats.history import BY_TCP_MARK, History, Pairs
+from gavotte.formats.history import BY_TCP_MARK, History, PairHistory, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.parts.rates import format_bytes, format_rate
@@ -49,7 +50,7 @@ class Measurement(Tabular):
     """Result and cost of a measurement.
 
     Attributes:
-        history: the snapshots; NaN if a path did not answer.
+        pairs: the snapshots of all pairs that were measured; NaN if a path did not answer.
         paths: requested directed pairs in each snapshot, including those of missing hosts.
         answered: directed pairs with an answer in the last snapshot.
         again: probes beyond the first of a path and snapshot.
@@ -74,7 +75,7 @@ class Measurement(Tabular):
         events: events that a reader of the rates should know, one line each.
     """
 
-    history: History
+    pairs: PairHistory
     paths: int
     answered: int
     again: int
@@ -95,16 +96,21 @@ class Measurement(Tabular):
     payload_bytes: int = 0
     events: list[str] = field(default_factory=list)
 
+    @cached_property
+    def history(self) -> History:
+        """The snapshots as matrices."""
+        return History.of_pairs(self.pairs)
+
     @property
     def gaps(self) -> dict[tuple[str, str], Gap]:
         """Why some paths' newest results show a host that kept its agent from running, by (source, target)."""
-        names = self.history.hosts
+        names = self.pairs.hosts
         return {(names[i], names[j]): path.gap for (i, j), path in sorted(self.newest.items()) if path.gap is not None}
 
     @property
     def lowered(self) -> dict[tuple[str, str], int]:
         """UDP payload of the packets of each path of the last snapshot whose MTU did not allow `payload_bytes`."""
-        names = self.history.hosts
+        names = self.pairs.hosts
         return {
             (names[i], names[j]): path.payload_bytes
             for (i, j), path in sorted(self.newest.items())
@@ -135,7 +141,9 @@ class Measurement(Tabular):
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per path of the last snapshot; NaN = unknown. Rates are TCP goodput, latency is one way."""
-        names = self.history.hosts
+        names = self.pairs.hosts
+        ends = map(tuple, self.pairs.pairs.tolist())
+        latencies_s = dict(zip(ends, self.pairs.alpha_s[-1].tolist(), strict=True))
         return [
             {
                 "source": names[i],
@@ -143,7 +151,7 @@ class Measurement(Tabular):
                 "rate_bps": path.reading.goodput_bps,
                 "low_bps": path.reading.low_bps,
                 "high_bps": path.reading.high_bps,
-                "latency_s": float(self.history.alpha_s[-1, i, j]),
+                "latency_s": latencies_s.get((i, j), math.nan),
                 "hops": path.hops,
                 "loss": path.reading.loss,
                 "verdict": path.reading.verdict,
@@ -227,7 +235,7 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
         ).run()
         state = underway.state
         return Measurement(
-            history=replace(results.history(), evidence=underway.evidence()),
+            pairs=replace(results.history(), evidence=underway.evidence()),
             paths=state.plan.paths,
             answered=results.answered(results.count - 1),
             again=underway.again,
@@ -281,11 +289,11 @@ def _of_rates(result: Measurement) -> Iterator[str]:
             f"{source} to {target}{_more(result.doubtful)} may carry more: other probes ran at the "
             "same time, and the budget left nothing to measure them alone"
         )
-    history = result.history
+    names = result.pairs.hosts
     blocked = "`gavotte hosts check` names the missing rule"
     refused = "other traffic or a busy host disturbs trains, so measure again when it has ended"
-    yield from _of_tcp(history.measured_by_tcp("udp-blocked"), history.hosts, "UDP is blocked", blocked)
-    yield from _of_tcp(history.measured_by_tcp("refused"), history.hosts, "no train found a rate", refused)
+    yield from _of_tcp(result.pairs.measured_by_tcp("udp-blocked"), names, "UDP is blocked", blocked)
+    yield from _of_tcp(result.pairs.measured_by_tcp("refused"), names, "no train found a rate", refused)
     yield from _of_gaps(result)
     if result.busy:
         source, target = result.busy[0]

@@ -93,14 +93,16 @@ def plan_measurement(question: MeasureQuestion, pilot: Pilot | None = None) -> M
     paths, limits, known = question.paths, question.limits, question.known
     if pilot is None:
         cost = expected_cost(paths, question.inventory, known, limits)
-        assumed_bps = ASSUMED_RATE_BPS if question.assumed_bps is None else question.assumed_bps
-        history = foreseen(paths.names, known, assumed_bps=assumed_bps, method=paths.method.name)
     else:
         known, here = pilot.network, paths.of_hosts(pilot.inventory.names)
         cost = _at_most(predict_cost(here, pilot, limits), pilot)
-        history = replace(foreseen(here.names, known, method=paths.method.name), hops=pilot.lengths)
     if not question.sharing:
         return MeasurementPlan(question, paths, cost, pilot=pilot)
+    if pilot is None:
+        assumed_bps = ASSUMED_RATE_BPS if question.assumed_bps is None else question.assumed_bps
+        history = foreseen(paths.names, known, assumed_bps=assumed_bps, method=paths.method.name)
+    else:
+        history = replace(foreseen(here.names, known, method=paths.method.name), hops=pilot.lengths.matrix())
     experiments = cost_of_sharing(history, seed=question.seed, price_per_gb=limits.price_per_gb, known=known)
     if pilot is not None:
         experiments = _at_most(experiments, pilot)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gavotte.formats.network import COMPACT, MATRICES, Checked, Network, PairException
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.tree import Tree, inside_groups, latencies_s, limits_bps, same_machine
+from gavotte.formats.parts.tree import Tree, inside_groups, latencies_s, limits_bps, machine_numbers
 from gavotte.model.held_out import CONFIDENCE, HeldOutCheck
 from gavotte.tables import matrix
 from gavotte.terms.held_out import OFF
@@ -55,40 +55,73 @@ class Compacted:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class KnownPairs:
+    """What is known about pairs; all arrays are (P,), NaN = unknown.
+
+    Attributes:
+        source: index of each pair's sender.
+        target: index of its receiver.
+        rate_bps: its rate.
+        latency_s: its latency, one way.
+    """
+
+    source: Ints
+    target: Ints
+    rate_bps: Floats
+    latency_s: Floats
+
+
 def compact(network: Network, check: HeldOutCheck | None = None) -> Compacted:
     """Return the Network as version 2, if at most `MOST_EXCEPTIONS` of its pairs differ from its tree.
 
-    1. Half a round trip of each host to its rack, and what each group adds, are those that fit most known latencies.
-    2. A measured pair is an exception if its rate is more than `OFF` below the caps and groups. So is one of two hosts
-       of a machine, and one whose latency is off by more than `LATENCY_OFF` and `LATENCY_OFF_S`.
-    3. A guessed pair is none.
-
     Args:
-        network: of version 1.
+        network: of version 1. Its guessed pairs are not used.
         check: how well held-out pairs were predicted.
     """
     if network.compact:
         return Compacted(network, ())
-    tree = Tree(network.hosts, network.groups)
-    inside, mates = inside_groups(tree), same_machine(tree)
-    others = ~np.eye(len(network.hosts), dtype=np.bool_)
-    known_s = matrix(network.latency_s) if network.latency_s else np.full(others.shape, np.nan)
-    known_s[~others] = np.nan
-    host_s, group_s = tree_latencies(known_s, inside)
+    size = len(network.hosts)
+    unknown = np.full((size, size), np.nan)
+    rates = matrix(network.rate_bps) if network.rate_bps else unknown
+    known_s = matrix(network.latency_s) if network.latency_s else unknown
+    if network.doubt:
+        guessed = np.array([[word == "guessed" for word in row] for row in network.doubt])
+        rates, known_s = (np.where(guessed, np.nan, each) for each in (rates, known_s))
+    known = np.isfinite(rates) | np.isfinite(known_s)
+    np.fill_diagonal(known, val=False)
+    source, target = np.nonzero(known)
+    pairs = KnownPairs(source, target, rates[source, target], known_s[source, target])
+    learned = with_pairs(network, pairs, check)
+    if (count := len(learned.exceptions)) > MOST_EXCEPTIONS * size * (size - 1):
+        share = f"{counted(count, 'pair')} of {size * (size - 1)} differ from what hosts and groups say"
+        return Compacted(network, (f"{share}; the Network is kept as version 1, with a matrix",))
+    lost = [key for key in MATRICES if key not in _KEPT and _tells(getattr(network, key), key)]
+    return Compacted(learned, tuple(lacking(lost)))
+
+
+def with_pairs(network: Network, known: KnownPairs, check: HeldOutCheck | None = None) -> Network:
+    """Return a Network of version 2 with these hosts and groups, their latencies, and the pairs that differ.
+
+    1. Half a round trip of each host to its rack, and what each group adds, are those that fit most known latencies.
+    2. A pair is an exception if its rate is more than `OFF` below the caps and groups. So is one of two hosts of a
+       machine, and one whose latency is off by more than `LATENCY_OFF` and `LATENCY_OFF_S`.
+
+    Args:
+        network: its hosts, groups and sharing count.
+        known: pairs that were measured.
+        check: how well held-out pairs were predicted.
+    """
+    host_s, group_s = tree_latencies(known, inside_groups(Tree(network.hosts, network.groups)))
     changes: dict[str, object] = {key: [] for key in MATRICES}
     changes |= {"format": COMPACT, "checked": None if check is None else _checked(check)}
     changes["hosts"] = _with_latencies(network.hosts, host_s)
     changes["groups"] = _with_latencies(network.groups, group_s)
     learned = network.model_copy(update=changes)
-    exceptions = _exceptions(network, learned, known_s, mates)
-    most = MOST_EXCEPTIONS * others.sum()
-    if len(exceptions) > most:
-        share = f"{counted(len(exceptions), 'pair')} of {int(others.sum())} differ from what hosts and groups say"
-        return Compacted(network, (f"{share}; the Network is kept as version 1, with a matrix",))
-    return Compacted(learned.model_copy(update={"exceptions": exceptions}), tuple(_lost(network)))
+    return learned.model_copy(update={"exceptions": _exceptions(learned, known)})
 
 
-def tree_latencies(known_s: Floats, inside: Masks) -> tuple[Floats, Floats]:
+def tree_latencies(known: KnownPairs, inside: Masks) -> tuple[Floats, Floats]:
     """Return the latencies of hosts and groups whose sums are nearest to the known latencies of pairs.
 
     A pair's latency is that of its two hosts, and of each group that contains the sender and not the receiver. The sum
@@ -96,17 +129,17 @@ def tree_latencies(known_s: Floats, inside: Masks) -> tuple[Floats, Floats]:
     for least squares with weights by the differences before (Schlossmacher 1973), by conjugate gradients.
 
     Args:
-        known_s: (N, N) one-way latencies; NaN = unknown, and on the diagonal.
+        known: pairs of two hosts with their latencies.
         inside: (G, N) whether each host is in each group.
 
     Returns:
         (N,) seconds of hosts, NaN where nothing is known, and (G,) seconds of groups; both from 0.
     """
     hosts, groups = inside.shape[1], inside.shape[0]
-    sources, targets = np.nonzero(np.isfinite(known_s))
+    measured = np.isfinite(known.latency_s)
+    sources, targets, seen_s = known.source[measured], known.target[measured], known.latency_s[measured]
     if not sources.size:
         return np.full(hosts, np.nan), np.full(groups, np.nan)
-    seen_s = known_s[sources, targets]
     unit_s = max(float(np.median(seen_s)), 1e-9)
     terms = _terms(inside, sources, targets)
     sums = np.full(hosts + groups, 0.5)
@@ -174,27 +207,24 @@ def _with_latencies(parts: Sequence[object], latency_s: Floats) -> list[object]:
     ]
 
 
-def _exceptions(network: Network, learned: Network, known_s: Floats, mates: Masks) -> list[PairException]:
-    rates = matrix(network.rate_bps) if network.rate_bps else np.full(known_s.shape, np.nan)
+def _exceptions(learned: Network, known: KnownPairs) -> list[PairException]:
     tree = Tree(learned.hosts, learned.groups, sharing=learned.sharing)
-    limits, fitted_s = limits_bps(tree), latencies_s(tree)
+    limits, fitted_s = (each(tree, known.source, known.target) for each in (limits_bps, latencies_s))
+    machine = machine_numbers(tree)
+    mates = machine[known.source] == machine[known.target]
     with np.errstate(invalid="ignore"):
-        slow = np.isfinite(rates) & (mates | (rates < (1 - OFF) * limits))
-        off_s = np.abs(known_s - fitted_s)
+        slow = np.isfinite(known.rate_bps) & (mates | (known.rate_bps < (1 - OFF) * limits))
+        off_s = np.abs(known.latency_s - fitted_s)
         far = (off_s > LATENCY_OFF_S) & (off_s > LATENCY_OFF * fitted_s)
-    if network.doubt:
-        guessed = np.array([[word == "guessed" for word in row] for row in network.doubt])
-        slow, far = slow & ~guessed, far & ~guessed
-    np.fill_diagonal(slow, val=False)
-    names = network.names
+    names = learned.names
     return [
         PairException(
-            source=names[i],
-            target=names[j],
-            rate_bps=float(rates[i, j]) if slow[i, j] else None,
-            latency_s=float(known_s[i, j]) if far[i, j] else None,
+            source=names[known.source[at]],
+            target=names[known.target[at]],
+            rate_bps=float(known.rate_bps[at]) if slow[at] else None,
+            latency_s=float(known.latency_s[at]) if far[at] else None,
         )
-        for i, j in np.argwhere(slow | far)
+        for at in np.flatnonzero(slow | far)
     ]
 
 
@@ -202,12 +232,9 @@ def _checked(check: HeldOutCheck) -> Checked:
     return Checked(pairs=check.pairs, off=check.off, share_at_most=check.most_share, confidence=CONFIDENCE)
 
 
-def _lost(network: Network) -> list[str]:
-    """Return a warning that names the matrices that version 2 cannot have."""
-    lost = [key for key in MATRICES if key not in _KEPT and _tells(getattr(network, key), key)]
-    if not lost:
-        return []
-    return [f"version 2 has no {' and no '.join(lost)} of pairs; `--no-compact` keeps them"]
+def lacking(keys: Sequence[str]) -> list[str]:
+    """Return a warning that names the matrices of version 1 that version 2 cannot have."""
+    return [f"version 2 has no {' and no '.join(keys)} of pairs; `--no-compact` keeps them"] if keys else []
 
 
 def _tells(rows: Sequence[Sequence[object]], key: str) -> bool:

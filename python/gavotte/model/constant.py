@@ -11,17 +11,16 @@ import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
-from gavotte.formats.network import FORMAT, Doubt, Group, Host, Network, Sharing
-from gavotte.model.bucket import egress_buckets, seen_bytes
+from gavotte.formats.network import FORMAT, Doubt, Group, Network, Sharing
 from gavotte.model.choosing import PURPOSES, Choice, Purpose, choose, estimate, lasting, undisturbed
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
-from gavotte.model.intervals import lower_bps
+from gavotte.model.hosting import LastingRates, hosts_of
+from gavotte.model.intervals import lower_bps, proven_share
 from gavotte.model.lossy import random_loss, uncertain_loss, unseen_loss
 from gavotte.model.moved import Cut
 from gavotte.model.topology import Structure, structure_of
 from gavotte.tables import nullable
-from gavotte.terms.credit import DEEP_S
 from gavotte.terms.hierarchy import hierarchy_of
 
 METHODS: tuple[str, ...] = ("auto", *ESTIMATORS)
@@ -128,7 +127,8 @@ def find_constant(
     if undisturbed(choice.method) != choice.method:
         slower = seconds_per_byte / estimate(series, undisturbed(choice.method))
         quiet_bps = rate_bps * (slower if guess is None else filled(slower, history.hops, seed=seed).values)
-    low_bps, width = lower_bps(history, rate_bps, series, spread=np.nan if guess is None else guess.spread)
+    proven = None if history.proof is None else proven_share(history.proof.low_Bps, history.beta_Bps)
+    low_bps, width = lower_bps(rate_bps, series, proven, spread=np.nan if guess is None else guess.spread)
     return Constant(
         rate_bps=rate_bps,
         undisturbed_bps=quiet_bps,
@@ -154,10 +154,8 @@ def model(
     """Build the Network that placement uses from the snapshots of a History.
 
     1. Path lengths show machines, racks and pods (Choreo section 3.3.1).
-    2. The History's evidence shows which hosts and groups have caps. A cap that experiments could not find is None.
-    3. Without evidence on a host, its egress (ingress) cap is the best rate to (from) any host outside its machine.
-       Measured with one connection at a time, this is a lower bound of the cap, and equals it if the cap limits.
-    4. Rates of several connections count for these caps, and for ingress also those of credits.
+    2. The History's evidence shows which groups have caps.
+    3. It also shows which hosts do; see `hosts_of`.
 
     Args:
         history: n snapshots of N hosts.
@@ -173,53 +171,19 @@ def model(
     never = np.asarray(np.isnan(history.beta_Bps).all(axis=0))
     hierarchy = hierarchy_of(history.hosts, history.hops)
     structure = structure_of(hierarchy, history.evidence)
-    machine = np.array(hierarchy.machine)
+    listed = history.in_pairs()
+    source, target = listed.pairs.T
     # A guess may be above every measured rate.
-    outside = (machine[:, None] != machine[None, :]) & ~never
-    best_bps = _best(estimated.rate_bps, outside, history)
-    # Without experiments on the host itself, its best rate is used as its cap.
-    least_best_bps = _best(estimated.rate_low_bps, outside, history)
-    egress_bps, ingress_bps = (
-        [
-            (cap_bps and max(cap_bps, seen_bps or 0.0)) if tested else seen_bps
-            for cap_bps, seen_bps, tested in zip(*each, strict=True)
-        ]
-        for each in (
-            (structure.egress_bps, best_bps[0], structure.tested_out),
-            (structure.ingress_bps, best_bps[1], structure.tested_into),
-        )
-    )
-    least_bps = tuple(
-        [None if tested else low_bps for low_bps, tested in zip(lows, each, strict=True)]
-        for lows, each in zip(least_best_bps, (structure.tested_out, structure.tested_into), strict=True)
-    )
+    measured = (np.where(never, np.nan, each)[source, target] for each in (estimated.rate_bps, estimated.rate_low_bps))
     rate_bps, rate_low_bps = (
         _within_groups(each, never, history.hosts, structure.groups)
         for each in (estimated.rate_bps, estimated.rate_low_bps)
     )
-    burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, hierarchy))
-    seen = _nullable_row(seen_bytes(history, hierarchy))
     several_bps, connections = _several(history)
     excess = np.maximum(estimated.undisturbed_bps / estimated.rate_bps - 1, 0)
     return Network(
         format=FORMAT,
-        hosts=[
-            Host(
-                name=name,
-                cpus=float(history.cpus[i]),
-                memory_bytes=int(history.memory_bytes[i]),
-                machine=f"machine-{hierarchy.machine[i]}",
-                egress_bps=egress_bps[i],
-                ingress_bps=ingress_bps[i],
-                burst_bytes=burst_bytes[i],
-                peak_bps=peak_bps[i],
-                seen_bytes=seen[i],
-                egress_low_bps=least_bps[0][i],
-                ingress_low_bps=least_bps[1][i],
-                ipv6=bool(history.over_ipv6()[i]),
-            )
-            for i, name in enumerate(history.hosts)
-        ],
+        hosts=hosts_of(listed, LastingRates(*measured), hierarchy, structure),
         rate_bps=nullable(rate_bps),
         latency_s=nullable(estimated.latency_s),
         groups=list(structure.groups),
@@ -229,7 +193,7 @@ def model(
             *hierarchy.notes,
             *_guessed(estimated, int(never.sum()) - hierarchy.size),
             *_earlier(estimated),
-            *_failed(structure),
+            *failed(structure),
             *unseen_loss(history, rate_bps, estimated.latency_s),
             *uncertain_loss(history, rate_bps, estimated.latency_s),
         ],
@@ -302,34 +266,6 @@ def _within_groups(
     return rate_bps
 
 
-def _best(
-    rates_bps: Floats, which: npt.NDArray[np.bool_], history: History
-) -> tuple[list[float | None], list[float | None]]:
-    """Return the highest rate at which each host was seen to send, and to receive; None where there is none.
-
-    1. Several connections of a pair count, where they carry more than one.
-    2. A host receives at the peak rate of a sender's credit, although that sender cannot last.
-    """
-    several_bps = np.nan_to_num(rates_bps)
-    if history.several_Bps is not None:
-        several_bps = np.fmax(several_bps, 8 * np.fmax.reduce(history.several_Bps, axis=0))
-    received_bps = np.fmax(several_bps, _credit_peaks_bps(history))
-    rows = np.where(which, several_bps, 0.0).max(axis=1, initial=0.0)
-    columns = np.where(which, received_bps, 0.0).max(axis=0, initial=0.0)
-    return [float(rate) or None for rate in rows], [float(rate) or None for rate in columns]
-
-
-def _credit_peaks_bps(history: History) -> Floats:
-    """Return the (N, N) rate of each path while its source had a credit; 0 = no credit was seen to run out."""
-    proof = history.proof
-    if proof is None:
-        return np.zeros(history.beta_Bps.shape[1:])
-    rate_bps, peak_bps = 8 * history.beta_Bps, 8 * proof.peak_Bps
-    with np.errstate(invalid="ignore"):
-        bursting = (8 * proof.bucket_bytes >= DEEP_S * rate_bps) & (peak_bps > rate_bps)
-    return np.asarray(np.where(bursting, peak_bps, 0.0).max(axis=0))
-
-
 def _guessed(constant: Constant, count: int) -> list[str]:
     if constant.guess is None:
         return []
@@ -344,7 +280,8 @@ def _guessed(constant: Constant, count: int) -> list[str]:
     return [f"{what}, in the median {off} off"]
 
 
-def _failed(structure: Structure) -> list[str]:
+def failed(structure: Structure) -> list[str]:
+    """Return a note on links of which it is not known whether hosts share them."""
     if not structure.failed:
         return []
     link, more = structure.failed[0], len(structure.failed) - 1
@@ -369,7 +306,3 @@ def _doubts(never: npt.NDArray[np.bool_], earlier: npt.NDArray[np.bool_]) -> lis
     words: tuple[Doubt | None, ...] = (None, "guessed", "earlier")
     codes = np.where(np.eye(len(never), dtype=bool), 0, np.where(never, 1, 2 * earlier))
     return [[words[code] for code in row] for row in codes.tolist()] if codes.any() else []
-
-
-def _nullable_row(row: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in row]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gavotte._core import chi_squared_quantile
-from gavotte.formats.history import History
+from gavotte.formats.history import Floats, History
 from gavotte.model.constant import find_constant, model
 from gavotte.tables import matrix
 from gavotte.terms.held_out import OFF
@@ -61,19 +62,36 @@ def check_held_out(history: History) -> HeldOutCheck | None:
     rest = replace(history, beta_Bps=shown, several_Bps=several, connections=connections)
     predicted_bps = matrix(model(rest, constant=find_constant(rest, method="last", fill=True)).rate_bps)
     measured_bps = 8 * history.beta_Bps[-1]
-    compared = held_out & np.isfinite(measured_bps) & np.isfinite(predicted_bps)
-    if not compared.any():
+    source, target = np.nonzero(held_out)
+    return held_out_check(
+        measured_bps=measured_bps[source, target],
+        predicted_bps=predicted_bps[source, target],
+        pairs=[(history.hosts[i], history.hosts[j]) for i, j in zip(source, target, strict=True)],
+    )
+
+
+def held_out_check(
+    measured_bps: Floats, predicted_bps: Floats, pairs: Sequence[tuple[str, str]]
+) -> HeldOutCheck | None:
+    """Compare measured rates with predicted ones; None if there is nothing to compare.
+
+    Args:
+        measured_bps: (P,) rates of held-out pairs; NaN = unknown.
+        predicted_bps: (P,) their predictions; NaN or inf = none.
+        pairs: names of each pair's sender and receiver.
+    """
+    compared = np.flatnonzero(np.isfinite(measured_bps) & np.isfinite(predicted_bps))
+    if not compared.size:
         return None
     errors = measured_bps[compared] / predicted_bps[compared] - 1
     worst = int(np.argmax(np.abs(errors)))
-    i, j = (int(each) for each in np.argwhere(compared)[worst])
     off = int((np.abs(errors) > OFF).sum())
     return HeldOutCheck(
         pairs=len(errors),
         off=off,
         most_share=most_share(off, len(errors)),
         typical_error=float(np.median(np.abs(errors))),
-        worst=(history.hosts[i], history.hosts[j]),
+        worst=pairs[int(compared[worst])],
         worst_error=float(errors[worst]),
     )
 

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from gavotte.formats.history import LEAST_BPS, Floats, History
+from gavotte.formats.history import LEAST_BPS, Floats
 from gavotte.model.estimators import Z95, band
 
 MEDIAN_PENALTY = 1.25
@@ -28,8 +28,20 @@ def interval(times: Floats, constant: Floats) -> tuple[Floats, Floats, float]:
     return constant * np.exp(-error), constant * np.exp(error), scatter.width
 
 
+def proven_share(low_Bps: Floats, beta_Bps: Floats) -> Floats:  # noqa: N803 - the file format's keys
+    """Return the lower end of each pair's proven interval as a share of its rate, in the median; NaN = no proof.
+
+    Args:
+        low_Bps: (n, ...) lower ends.
+        beta_Bps: (n, ...) rates.
+    """
+    with warnings.catch_warnings():  # pairs without a proof
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian(low_Bps / beta_Bps, axis=0))
+
+
 def lower_bps(
-    history: History, rate_bps: Floats, seconds_per_byte: Floats, *, spread: float = np.nan
+    rate_bps: Floats, seconds_per_byte: Floats, proven: Floats | None = None, *, spread: float = np.nan
 ) -> tuple[Floats, float]:
     """Return the lower end of the 95 % interval of each pair's rate.
 
@@ -38,22 +50,19 @@ def lower_bps(
     has the undisturbed interval, slower by the excess.
 
     Args:
-        history: the snapshots and their proofs.
-        rate_bps: (N, N) lasting rates, including guesses of unmeasured pairs.
-        seconds_per_byte: (n, N, N) values from which the rates were estimated. NaN = not measured, or from before a
-            pair moved.
+        rate_bps: (N, N) or (P,) lasting rates, including guesses of unmeasured pairs.
+        seconds_per_byte: (n, N, N) or (n, P) values from which the rates were estimated. NaN = not measured, or from
+            before a pair moved.
+        proven: in the shape of the rates, as `proven_share` returns it; None = no value has a proof.
         spread: spread of guesses, see `Filled`.
 
     Returns:
-        (N, N), NaN where nothing is known, and the band's width.
+        in the shape of the rates, NaN where nothing is known; and the band's width.
     """
     _, slow, width = interval(seconds_per_byte, 8 / rate_bps)
     low_bps = 8 / slow
-    if history.proof is not None:
-        with warnings.catch_warnings():  # pairs without a proof
-            warnings.simplefilter("ignore", RuntimeWarning)
-            share = np.nanmedian(history.proof.low_Bps / history.beta_Bps, axis=0)
-        low_bps = np.fmin(low_bps, rate_bps * share)
+    if proven is not None:
+        low_bps = np.fmin(low_bps, rate_bps * proven)
     guessed = np.isnan(seconds_per_byte).all(axis=0)
     guess_bps = rate_bps * np.exp(-Z95 * (spread if np.isfinite(spread) else UNCHECKED_SPREAD))
     return np.maximum(np.where(guessed, guess_bps, low_bps), LEAST_BPS), width

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gavotte.formats.network import Group
+from gavotte.formats.parts.lengths import Component, Lengths
 
 Hops = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.intp]
 
 MACHINE_HOPS = 1
 RACK_HOPS = 2
@@ -130,8 +132,37 @@ class Hierarchy:
         if self.machine[source] == self.machine[target]:
             return ()
         up, down = self._ancestors[source], self._ancestors[target]
-        steps = [self._up[n] for n in up if n not in down] + [self._down[n] for n in down if n not in up]
+        steps = [self.up[n] for n in up if n not in down] + [self.down[n] for n in down if n not in up]
         return tuple(dict.fromkeys(steps))
+
+    def paths(self, source: Indices, target: Indices) -> Indices:
+        """Return the links that the paths of many pairs cross, each once, in any order.
+
+        Args:
+            source: (P,) sending hosts.
+            target: (P,) receiving hosts, each on another machine.
+
+        Returns:
+            (P, K) indices of `links`; `len(links)` fills the rows of shorter paths.
+        """
+        nothing = len(self.links)
+        inner = np.full(self.size, -1)
+        for number, cluster in enumerate(self.clusters):  # outer before inner
+            inner[list(cluster.members)] = number
+        # Pairs of the same two clusters differ only in the links of their hosts.
+        ways = np.stack([inner[source], inner[target]], axis=1)
+        _, first, of = np.unique(ways, axis=0, return_index=True, return_inverse=True)
+        up, down = np.array(self.up), np.array(self.down)
+        between = []
+        for at in first:
+            ends = {int(up[source[at]]), int(down[target[at]])}
+            between.append([link for link in self.path(int(source[at]), int(target[at])) if link not in ends])
+        padded = np.full((len(between), max(map(len, between), default=0)), nothing, dtype=np.intp)
+        for row, links in zip(padded, between, strict=True):
+            row[: len(links)] = links
+        paths = np.concatenate([up[source, None], down[target, None], padded[of.reshape(-1)]], axis=1)
+        paths[paths[:, 0] == paths[:, 1], 1] = nothing
+        return np.asarray(paths, dtype=np.intp)
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
@@ -139,20 +170,23 @@ class Hierarchy:
         return self._wired[0]
 
     @property
-    def _up(self) -> list[int]:
+    def up(self) -> Sequence[int]:
+        """The uplink of each node, as an index of `links`."""
         return self._wired[1]
 
     @property
-    def _down(self) -> list[int]:
+    def down(self) -> Sequence[int]:
+        """The downlink of each node, as an index of `links`."""
         return self._wired[2]
 
     @cached_property
     def _ancestors(self) -> list[list[int]]:
         """Nodes on each host's way to the root: the host and the clusters around it, inner first."""
-        return [
-            [host, *(self.size + c for c in reversed(range(len(self.clusters))) if host in self._sets[c])]
-            for host in range(self.size)
-        ]
+        nodes = [[host] for host in range(self.size)]
+        for number in reversed(range(len(self.clusters))):
+            for member in self.clusters[number].members:
+                nodes[member].append(self.size + number)
+        return nodes
 
     @cached_property
     def _sets(self) -> list[frozenset[int]]:
@@ -181,7 +215,7 @@ class Hierarchy:
         return tuple(links), up, down
 
 
-def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
+def hierarchy_of(names: Sequence[str], hops: Hops | Lengths) -> Hierarchy:
     """Return the tree of machines, racks, pods and areas that fits the path lengths.
 
     In a tree of even depth, being near is transitive. Hosts that short paths connect therefore become a cluster only if
@@ -190,19 +224,15 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
 
     Args:
         names: names of the N hosts.
-        hops: (N, N) path lengths (routers + 1), 0 = unknown; one direction suffices.
+        hops: (N, N) path lengths (routers + 1), 0 = unknown; one direction suffices. Or the same as clusters.
     """
     size = len(names)
     notes: list[str] = []
-    both = (hops > 0) & (hops.T > 0)
-    length = np.where(both & (hops != hops.T), 0, np.maximum(hops, hops.T))
-    np.fill_diagonal(length, 0)
-    odd = int(np.triu(both & (hops != hops.T), 1).sum())
-    if odd:
-        pairs = "1 pair of hosts has" if odd == 1 else f"{odd} pairs of hosts have"
+    lengths = hops if isinstance(hops, Lengths) else _Matrix(hops)
+    if isinstance(lengths, _Matrix) and lengths.odd:
+        pairs = "1 pair of hosts has" if lengths.odd == 1 else f"{lengths.odd} pairs of hosts have"
         notes.append(f"{pairs} paths of unlike length there and back; they were left out")
-    known = length > 0
-    levels = sorted(int(h) for h in np.unique(length[known]))
+    levels = lengths.kinds
     if not levels:
         notes.append("no path length is known, so machines and racks cannot be distinguished")
     if levels == [MACHINE_HOPS] and size > 2:
@@ -211,21 +241,22 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
         )
         levels = []
     machine = list(range(size))
-    clusters: list[tuple[str, tuple[int, ...]]] = []
+    clusters: dict[tuple[int, ...], str] = {}
     for level in levels:
         kind = _KINDS.get(level, "area")
-        for members in _components(known & (length <= level)):
-            if 1 < len(members) < size or (level == MACHINE_HOPS and len(members) > 1):
-                inside = length[np.ix_(members, members)]
-                if (inside > level).any():
-                    some = ", ".join(names[m] for m in members[:3])
-                    notes.append(f"path lengths around {some} contradict a {kind} of hosts at most {level} hops apart")
-                    continue
-                if level == MACHINE_HOPS:
-                    for member in members:
-                        machine[member] = members[0]
-                if len(members) < size and all(members != other for _, other in clusters):
-                    clusters.append((kind, members))
+        for part in lengths.components(level):
+            members = part.hosts
+            if not (1 < len(members) < size or (level == MACHINE_HOPS and len(members) > 1)):
+                continue
+            if part.torn:
+                some = ", ".join(names[m] for m in members[:3])
+                notes.append(f"path lengths around {some} contradict a {kind} of hosts at most {level} hops apart")
+                continue
+            if level == MACHINE_HOPS:
+                for member in members:
+                    machine[member] = members[0]
+            if len(members) < size:
+                clusters.setdefault(members, kind)
     numbered = {first: number for number, first in enumerate(dict.fromkeys(machine))}
     return Hierarchy(
         names=tuple(names),
@@ -233,6 +264,40 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
         clusters=_nested(clusters, [numbered[first] for first in machine]),
         notes=tuple(notes),
     )
+
+
+class _Matrix:
+    """Path lengths as a matrix, with what a tree needs of them; see `Lengths`.
+
+    Attributes:
+        odd: number of pairs whose directions differ. They count as unknown.
+    """
+
+    def __init__(self, hops: Hops) -> None:
+        both = (hops > 0) & (hops.T > 0)
+        self.odd = int(np.triu(both & (hops != hops.T), 1).sum())
+        self._length = np.where(both & (hops != hops.T), 0, np.maximum(hops, hops.T))
+        np.fill_diagonal(self._length, 0)
+
+    @property
+    def kinds(self) -> list[int]:
+        """All lengths that some pair has, ascending."""
+        return sorted(int(length) for length in np.unique(self._length[self._length > 0]))
+
+    def components(self, length: int) -> Iterator[Component]:
+        """Yield the hosts that paths of at most this length connect, in the order of their first hosts."""
+        near = (self._length > 0) & (self._length <= length)
+        left = set(range(len(near)))
+        while left:
+            stack, part = [min(left)], set[int]()
+            while stack:
+                at = stack.pop()
+                if at not in part:
+                    part.add(at)
+                    stack.extend(int(other) for other in np.flatnonzero(near[at]) if int(other) not in part)
+            left -= part
+            hosts = tuple(sorted(part))
+            yield Component(hosts, torn=bool((self._length[np.ix_(hosts, hosts)] > length).any()))
 
 
 def limited_groups(tree: Hierarchy, up_bps: Mapping[int, float], down_bps: Mapping[int, float]) -> tuple[Group, ...]:
@@ -256,38 +321,27 @@ def limited_groups(tree: Hierarchy, up_bps: Mapping[int, float], down_bps: Mappi
     )
 
 
-def _components(near: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
-    """Return the connected components of a symmetric (N, N) relation, in host order."""
-    left = set(range(len(near)))
-    parts = []
-    while left:
-        stack, part = [min(left)], set[int]()
-        while stack:
-            at = stack.pop()
-            if at not in part:
-                part.add(at)
-                stack.extend(int(other) for other in np.flatnonzero(near[at]) if int(other) not in part)
-        left -= part
-        parts.append(tuple(sorted(part)))
-    return parts
-
-
-def _nested(sets: Sequence[tuple[str, tuple[int, ...]]], machine: Sequence[int]) -> tuple[Cluster, ...]:
+def _nested(sets: Mapping[tuple[int, ...], str], machine: Sequence[int]) -> tuple[Cluster, ...]:
     """Return clusters with names and parents, outer before inner.
 
     Args:
-        sets: kind and hosts of each cluster.
+        sets: hosts of each cluster, and its kind.
         machine: number of each host's machine.
     """
     counts: dict[str, int] = {}
     named = []
-    for kind, members in sorted(sets, key=lambda item: item[1][0]):
+    for members, kind in sorted(sets.items(), key=lambda item: item[0][0]):
         number = machine[members[0]] if kind == "machine" else counts.setdefault(kind, 0)
         counts[kind] = number + 1
         named.append((f"{kind}-{number}", kind, members))
     named.sort(key=lambda item: -len(item[2]))
     clusters: list[Cluster] = []
+    around: dict[int, list[tuple[int, frozenset[int]]]] = {}
     for name, kind, members in named:
-        around = [i for i, outer in enumerate(clusters) if set(members) < set(outer.members)]
-        clusters.append(Cluster(name, kind, members, around[-1] if around else None))
+        inside = frozenset(members)
+        # The smallest one comes last. Of those around the first host, it need not contain the others.
+        parents = [number for number, outer in around.get(members[0], []) if inside < outer]
+        for member in members:
+            around.setdefault(member, []).append((len(clusters), inside))
+        clusters.append(Cluster(name, kind, members, parents[-1] if parents else None))
     return tuple(clusters)

@@ -27,10 +27,15 @@ def norm_of(times: Floats, constant: Floats | None = None, *, tolerance: float =
     """
     off_diagonal = ~np.eye(times.shape[-1], dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.log(times[:, off_diagonal])
         if constant is None:
-            return norm_of_logarithms(values, tolerance=tolerance)
-        return _off(values - np.log(constant[off_diagonal]), tolerance)
+            return norm_of_logarithms(np.log(times[:, off_diagonal]), tolerance=tolerance)
+    return norm_of_pairs(times[:, off_diagonal], constant[off_diagonal], tolerance=tolerance)
+
+
+def norm_of_pairs(times: Floats, constant: Floats, *, tolerance: float = TOLERANCE) -> float:
+    """Return `norm_of` of (n, P) times of P pairs and their (P,) constant."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _off(np.log(times) - np.log(constant), tolerance)
 
 
 def norm_of_logarithms(values: Floats, *, tolerance: float = TOLERANCE) -> float:

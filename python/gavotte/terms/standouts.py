@@ -88,7 +88,11 @@ def link_sentences(network: Network) -> list[str]:
             shares = zip(in_one_unit([cap_bps for cap_bps, _ in parts]), (where for _, where in parts), strict=True)
             sentences.append(f"{listed(group.members)} share {' and '.join(map(' '.join, shares))}")
     if len(sentences) > LINKS:
-        return [*sentences[:LINKS], f"{len(sentences) - LINKS} more groups of hosts share links"]
+        more = len(sentences) - LINKS
+        return [
+            *sentences[:LINKS],
+            f"{more} more groups of hosts share links" if more > 1 else "1 more group shares links",
+        ]
     return sentences
 
 

@@ -167,7 +167,8 @@ def _places(fleet: Fleet, hosts: Sequence[str]) -> Places:
     lengths: dict[tuple[int, int], int] = {}
     if 2 < size <= GLANCED:
         routers = count_routers(lambda schedule, round_s: carry_out(fleet, schedule, round_s=round_s), hosts, hosts)
-        lengths = {(int(m), int(n)): int(routers.lengths[m, n]) for m, n in np.argwhere(routers.lengths)}
+        hops = routers.lengths.matrix()
+        lengths = {(int(m), int(n)): int(hops[m, n]) for m, n in np.argwhere(hops)}
     kinds = sorted(set(lengths.values()))
     if len(kinds) < 2:
         return Places({host: number for number, host in enumerate(hosts)}, dict.fromkeys(hosts, 0))

@@ -143,6 +143,23 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"use one of: {', '.join(sorted(names)[:SHOWN_NAMES])}" + (", ..." if len(names) > SHOWN_NAMES else "")
 
 
+def left_after(names: Sequence[str], without: Collection[str]) -> list[int]:
+    """Return the indices of hosts that are left in a History without some others.
+
+    Raises:
+        GavotteError: for a host that is not among the names, or when none is left.
+    """
+    gone = {known_as(host, names) for host in without}
+    if unknown := sorted(gone - set(names)):
+        raise GavotteError(
+            f"cannot leave out `{unknown[0]}`, which is not in the History", hint=meant(unknown[0], names)
+        )
+    left = [i for i, name in enumerate(names) if name not in gone]
+    if not left:
+        raise GavotteError("no host is left", hint="leave out fewer")
+    return left
+
+
 def unknown_host(name: str, known: Iterable[str], where: str) -> GavotteError:
     """Return the error for an unknown host.
 

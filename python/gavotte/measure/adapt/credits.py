@@ -42,10 +42,13 @@ def note_sending(state: State, pair: Pair, reading: Reading, size_bytes: int, en
     """Note what a probe shows of its source's credit."""
     if reading.refusal or state.concurrency.mates(pair) or reading.verdict in LOWER_BOUNDS:
         return
+    if pair in state.plan.crossing:
+        # It was not alone, so that a lower rate shows no credit that ran out.
+        return
     if pair in state.streams.refused:
         # Where no train is steady, a lower rate shows no credit that ran out.
         return
-    hops = 0 if state.results.lengths is None else int(state.results.lengths[pair])
+    hops = 0 if state.results.lengths is None else state.results.lengths[pair]
     state.sendings.take(Sending(pair, reading.goodput_bps, size_bytes, end_s, hops))
     # By the payload of MTU 1500: a few percent do not matter here.
     ahead_bytes = GOODPUT_PER_WIRE * reading.bucket_bytes

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gavotte.formats.history import Floats
 from gavotte.measure.adapt.overlap import Series
 from gavotte.measure.plan.concurrency import Sent
 from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.plan.opening import Opening
+from gavotte.measure.plan.pair_rates import PairRates
 from gavotte.terms import Pair
 
 FULL = 1 / 3
@@ -34,14 +34,14 @@ ENOUGH = 0.75
 
 
 def untested(
-    opening: Opening, sent: Sequence[Mapping[Pair, Sent]], rate: Floats, method: Method
+    opening: Opening, sent: Sequence[Mapping[Pair, Sent]], rate: PairRates, method: Method
 ) -> dict[str, list[Pair]]:
     """Return links that too few pairs crossed together, or on which some fell short.
 
     Args:
         opening: the first rounds.
         sent: the readings of each test round's probes, and when.
-        rate: (N, N) bit/s, rates of pairs alone; NaN = unknown.
+        rate: rates of pairs alone, bit/s; NaN = unknown.
         method: the method of the paths.
 
     Returns:
@@ -60,7 +60,7 @@ def by_test(opening: Opening, links: Mapping[str, list[Pair]]) -> list[dict[str,
     return [part for part in parts if part]
 
 
-def _met(sent: Mapping[Pair, Sent], pairs: Sequence[Pair], rate: Floats, method: Method) -> int:
+def _met(sent: Mapping[Pair, Sent], pairs: Sequence[Pair], rate: PairRates, method: Method) -> int:
     """Return how many of a link's pairs ran together in one round; 0 if any of them fell short."""
     probes = [sent[pair] for pair in pairs if pair in sent]
     if any(not probe.rate_bps >= (1 - method.tolerance) * rate[probe.pair] for probe in probes):

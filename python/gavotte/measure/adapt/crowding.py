@@ -7,15 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from gavotte.formats.history import Floats
 from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Series, Together, evidence, together
 from gavotte.measure.plan.holds import CONFIRMED, hold_of_ways
-from gavotte.measure.plan.trials import WAYS, Trial, choose, rounds_of
+from gavotte.measure.plan.pair_rates import PairRates
+from gavotte.measure.plan.trials import WAYS, Trial, UsablePairs, choose, rounds_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
@@ -62,14 +60,21 @@ class Crowding:
         self._free: set[int] = set()
 
     def fill(
-        self, labels: Mapping[str, float], rate: Floats, hosts: Collection[int], *, spare_bytes: float = math.inf
+        self,
+        labels: Mapping[str, float],
+        rate: PairRates,
+        hosts: Collection[int],
+        *,
+        known_bps: Mapping[str, float] | None = None,
+        spare_bytes: float = math.inf,
     ) -> Steps[dict[str, Evidence] | None]:
         """Let just as many pairs cross each of some links as fill it, and more if they do not.
 
         Args:
             labels: links of the tree, with the load that they were seen to carry, bit/s; other labels are ignored.
-            rate: (N, N) rates of pairs alone, bit/s, as far as known; NaN = not to be used.
+            rate: rates of pairs alone, bit/s, as far as known; NaN = not to be used.
             hosts: usable hosts.
+            known_bps: links whose rate is known.
             spare_bytes: bytes that may be sent; links that would take more are left out.
 
         Returns:
@@ -84,6 +89,8 @@ class Crowding:
             for label, load_bps in labels.items()
             if label in self._link and self._tried[self._link[label]] < ATTEMPTS
         }
+        link_bps = {self._link[label]: bps for label, bps in (known_bps or {}).items() if label in self._link}
+        usable = UsablePairs(self._tree, rate, hosts, link_bps)
         while todo:
             trials: list[Trial] = []
             cut: set[int] = set()
@@ -91,7 +98,7 @@ class Crowding:
             for link, enough_bps in todo.items():
                 used = [pair for trial, *_ in self._found[link] for pair in trial.pairs]
                 attempt = self._tried[link]
-                whole = choose(self._tree, link, rate, hosts=hosts, seed=self._seed, attempt=attempt, used=used)
+                whole = choose(usable, link, seed=self._seed, attempt=attempt, used=used)
                 if whole is not None:
                     trial = _as_few_as_fill(whole, rate, enough_bps)
                     wanted_bytes = sum(float(rate[pair]) for pair in trial.pairs) / 8 * self._hold_s[trial.way]
@@ -113,14 +120,17 @@ class Crowding:
                 for link, record in records.items()
                 if record.verdict == "independent" and link in cut
             }
+            for link in todo:
+                # No try of the link: twice as many pairs follow, until all of them are too few.
+                self._tried[link] -= 1
         return None if left_out and not results else results
 
-    def pass_together(self, aims: Mapping[str, Sequence[Pair]], rate: Floats) -> Steps[dict[str, Evidence]]:
+    def pass_together(self, aims: Mapping[str, Sequence[Pair]], rate: PairRates) -> Steps[dict[str, Evidence]]:
         """Let pairs cross several links at once. If all carry as much as alone, no link on their way is full.
 
         Args:
             aims: links of the tree, with the pairs that cross each; no host is in two pairs.
-            rate: (N, N) rates of pairs alone, bit/s.
+            rate: rates of pairs alone, bit/s.
 
         Returns:
             results of the links that are not full; others may only have suffered from them.
@@ -137,7 +147,7 @@ class Crowding:
                 results[label] = record
         return results
 
-    def _run(self, trials: Sequence[Trial], rate: Floats) -> Steps[dict[int, Evidence]]:
+    def _run(self, trials: Sequence[Trial], rate: PairRates) -> Steps[dict[int, Evidence]]:
         """Run experiments; those on links that cannot meet run at the same time."""
         results = {}
         for way in WAYS:
@@ -172,18 +182,18 @@ class Crowding:
         """Return the links that may be tried again."""
         return [label for label in labels if label in self._link and self._tried[self._link[label]] < ATTEMPTS]
 
-    def untold(self, label: str, pairs: Sequence[Pair], rate: Floats) -> Evidence:
+    def untold(self, label: str, pairs: Sequence[Pair], rate: PairRates) -> Evidence:
         """Return a record without a result for a link.
 
         Args:
             label: label of the link.
             pairs: pairs that were to cross it together.
-            rate: (N, N) bit/s; NaN = unknown.
+            rate: rates of pairs alone, bit/s; NaN = unknown.
         """
         return Evidence(
             subject=label,
             pairs=[(self._tree.names[s], self._tree.names[t]) for s, t in pairs],
-            alone_bps=[float(np.nan_to_num(rate[pair])) for pair in pairs],
+            alone_bps=[0.0 if math.isnan(rate[pair]) else rate[pair] for pair in pairs],
             together_bps=[0.0] * len(pairs),
             sum_bps=0.0,
             low_bps=0.0,
@@ -205,20 +215,20 @@ class Crowding:
                     todo[label] = max((outcome.sum_bps for _, outcome, _ in self._found[link]), default=math.inf)
         return todo
 
-    def records(self, rate: Floats) -> tuple[Evidence, ...]:
+    def records(self, rate: PairRates) -> tuple[Evidence, ...]:
         """Return all experiments whose pairs have rates by now, compared with the rate of each alone.
 
         Args:
-            rate: (N, N) bit/s.
+            rate: rates of pairs alone, bit/s.
         """
         return tuple(
             self._evidence(run, rate)
             for each in self._found.values()
             for run in each
-            if all(np.isfinite(rate[pair]) for pair in run[0].pairs)
+            if all(math.isfinite(rate[pair]) for pair in run[0].pairs)
         )
 
-    def _evidence(self, run: _Run, rate: Floats) -> Evidence:
+    def _evidence(self, run: _Run, rate: PairRates) -> Evidence:
         trial, outcome, time_s = run
         alone = {pair: float(rate[pair]) for pair in trial.pairs}
         return evidence(self._tree, trial, alone, outcome, time_s=time_s)
@@ -232,7 +242,7 @@ def _read(trial: Trial, series: Mapping[Pair, Series], time_s: float) -> _Run | 
     return (trial, outcome, time_s) if outcome.overlap_s >= MIN_OVERLAP_S else None
 
 
-def _as_few_as_fill(trial: Trial, rate: Floats, enough_bps: float) -> Trial:
+def _as_few_as_fill(trial: Trial, rate: PairRates, enough_bps: float) -> Trial:
     """Return an experiment's first pairs that together reach this rate, at least two."""
     count, wanted_bps = 0, 0.0
     for pair in trial.pairs:

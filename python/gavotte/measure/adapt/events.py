@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from gavotte.agents.schedule import Answer, Schedule
 from gavotte.agents.tiers import Tiers
-from gavotte.formats.history import Ints
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.measure.adapt.overlap import Series
 from gavotte.measure.adapt.results import PathResult
 from gavotte.measure.plan.round_trips import RoundTrips
@@ -82,13 +82,13 @@ class Counted(Event):
     """Routers between hosts were counted.
 
     Attributes:
-        lengths: (N, N) path lengths (routers + 1), the same in both directions; 0 = unknown.
+        lengths: path lengths (routers + 1), the same in both directions.
         round_trips_s: round trips of pairs that answered.
         blocked: pairs on which TCP passes, but UDP does not.
         cut: pairs that could not connect in at least one direction.
     """
 
-    lengths: Ints
+    lengths: Lengths
     round_trips_s: Mapping[Pair, float] = field(default_factory=dict)
     blocked: Set[Pair] = frozenset()
     cut: Set[frozenset[int]] = frozenset()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from statistics import median
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.holds import TRAIN_HOLD_S
+from gavotte.measure.plan.pair_rates import KnownRates, PairRates
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
@@ -41,7 +44,7 @@ class Filling:
     def fill(
         self,
         links: Mapping[str, float],
-        rate: Floats,
+        rate: KnownRates,
         hosts: Collection[int],
         *,
         spare_bytes: float,
@@ -51,7 +54,7 @@ class Filling:
 
         Args:
             links: links with their load when a pair lost, bit/s.
-            rate: (N, N) rates of pairs alone, bit/s; NaN = unknown.
+            rate: rates of pairs alone.
             hosts: usable hosts.
             spare_bytes: bytes that may be sent.
             sure: if it stays unknown whether a link is shared, treat it as not shared.
@@ -59,10 +62,12 @@ class Filling:
         Returns:
             whether the links were tried.
         """
-        if not np.isfinite(rate).any():
+        if not rate:
             return False
-        rate = self.expected(rate)
-        results = yield from self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
+        known_bps = self._concurrency.link_bps()
+        results = yield from self.crowding.fill(
+            links, self.expected(rate), hosts, known_bps=known_bps, spare_bytes=spare_bytes
+        )
         if results is None:
             return False
         for link, record in results.items():
@@ -70,24 +75,20 @@ class Filling:
                 self._concurrency.settle(link, record.sum_bps, shared=record.verdict != "independent")
         return True
 
-    def expected(self, rate: Floats) -> Floats:
-        """Return the (N, N) rates in bit/s, NaN on the diagonal, with estimates where they are unknown.
+    def expected(self, rate: KnownRates) -> PairRates:
+        """Return the rates of all pairs, with estimates where they are unknown.
 
         An estimate is what both hosts reached with others, at most what the full links between them carry. If nothing
         is known of a host, it is the median rate.
         """
-        reached = self._concurrency.reached()
-        guessed = np.where(reached > 0, reached, np.nanmedian(rate))
-        rate = np.where(np.isnan(rate), guessed, rate)
-        np.fill_diagonal(rate, np.nan)
-        return rate
+        return _Expected(rate, self._concurrency)
 
-    def cross(self, aims: Mapping[str, Sequence[Pair]], rate: Floats, *, spare_bytes: float) -> Steps[None]:
+    def cross(self, aims: Mapping[str, Sequence[Pair]], rate: PairRates, *, spare_bytes: float) -> Steps[None]:
         """Let pairs cross several links at once, and record which links are not full.
 
         Args:
             aims: links, with the pairs that are to cross each; no host is in two pairs.
-            rate: (N, N) rates of pairs alone, bit/s.
+            rate: rates of pairs alone.
             spare_bytes: bytes that may be sent.
         """
         wanted_bps = sum(float(rate[pair]) for pair in {pair for each in aims.values() for pair in each})
@@ -95,3 +96,27 @@ class Filling:
         if wanted_bps / 8 * TRAIN_HOLD_S <= spare_bytes:
             for link, record in (yield from self.crowding.pass_together(aims, rate)).items():
                 self._concurrency.settle(link, record.sum_bps, shared=False)
+
+
+class _Expected:
+    """Measured rates, and estimates of all others."""
+
+    def __init__(self, known: KnownRates, concurrency: Concurrency) -> None:
+        self._known = known
+        self._concurrency = concurrency
+        self._usual_bps = median(known.values()) if known else math.nan
+
+    def __getitem__(self, pair: Pair) -> float:
+        """Return the rate of a pair, bit/s; NaN within a host."""
+        if pair[0] == pair[1]:
+            return math.nan
+        return self._known.get(pair) or self._concurrency.expected_bps(pair) or self._usual_bps
+
+    def between(self, sources: Sequence[int], targets: Sequence[int]) -> Floats:
+        """Return the (S, T) rates from each source to each target, bit/s; NaN within a host."""
+        expected = self._concurrency.expected_between(sources, targets)
+        known = [[self._known.get((i, j), 0.0) for j in targets] for i in sources]
+        rates = np.array(known, dtype=np.float64).reshape(expected.shape)
+        rates = np.where(rates > 0, rates, np.where(expected > 0, expected, self._usual_bps))
+        rates[np.equal.outer(np.asarray(sources), np.asarray(targets))] = np.nan
+        return np.asarray(rates)

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gavotte.formats.history import Floats
 from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.crossing import by_test, untested
@@ -19,9 +18,10 @@ from gavotte.measure.adapt.state import State
 from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.labelled import hides_routers, with_labels
 from gavotte.measure.plan.opening import opening
+from gavotte.measure.plan.pair_rates import PairRates
 from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.rounds import packed
-from gavotte.measure.plan.sparse import sparse_pairs_of
+from gavotte.measure.plan.sparse import further_pairs, sparse_pairs_of
 from gavotte.terms import Pair
 from gavotte.terms.held_out import OFF
 from gavotte.terms.hierarchy import hierarchy_of
@@ -30,7 +30,8 @@ WORTH = 0.75
 """Few pairs are measured only if they are at most this share of all: otherwise all cost hardly more."""
 
 MOST_OFF = 0.05
-"""Largest share of held-out pairs that may be off. With more, pairs have limits of their own, and all are measured."""
+"""Largest share of held-out pairs that may be off. With more, pairs have limits of their own: all or further ones are
+measured."""
 
 
 def look(state: State) -> Steps[bool]:
@@ -101,11 +102,33 @@ def return_to_all(state: State) -> list[list[Pair]]:
     return _planned(state, replace(state.plan, scale="pairs", held_out=frozenset(), only=None))
 
 
+def add_further(state: State) -> list[list[Pair]]:
+    """Choose further pairs, unless a budget has no room for them. Return the rounds of those without a rate."""
+    plan = state.plan
+    further = further_pairs(state.here(), seed=plan.seed) - state.known
+    if not further:  # an earlier snapshot has chosen them
+        return []
+    off, count = _off(state)
+    finding = f"{off} of {count} held-out pairs are not as fast as their hosts and racks' links allow"
+    if not state.spending.extend(len(further), done=state.done, spent_s=state.spent_s()):
+        state.warnings.append(f"{finding}, and the budget has no room for further pairs")
+        return []
+    state.warnings.append(f"{finding}; {len(further)} further pairs were added, to guess others from")
+    return _planned(state, replace(plan, only=(plan.only or frozenset()) | further, crossing=plan.crossing - further))
+
+
 def mispredicted(state: State) -> bool:
     """Return whether more held-out pairs than `MOST_OFF` are not as fast as their hosts and the links between them."""
-    expected_bps, rate_bps = state.concurrency.reached(), state.rates()
-    errors = [rate_bps[pair] / expected_bps[pair] - 1 for pair in sorted(state.plan.held_out) if expected_bps[pair] > 0]
-    return int(sum(abs(error) > OFF for error in errors)) > MOST_OFF * len(errors)
+    off, count = _off(state)
+    return off > MOST_OFF * count
+
+
+def _off(state: State) -> tuple[int, int]:
+    """Return how many held-out pairs are off by more than `OFF`, and how many can be compared."""
+    rate_bps = state.rates()
+    expected_bps = {pair: state.concurrency.expected_bps(pair) for pair in sorted(state.plan.held_out)}
+    errors = [rate_bps[pair] / bps - 1 for pair, bps in expected_bps.items() if bps > 0 and pair in rate_bps]
+    return int(sum(abs(error) > OFF for error in errors)), len(errors)
 
 
 def _planned(state: State, plan: PathPlan) -> list[list[Pair]]:
@@ -154,7 +177,11 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
     if not state.plan.sparse:
         return first.rest, slowed
     rest = [left for pairs in first.rest if (left := [pair for pair in pairs if pair not in crossing])]
-    return rest, _one_of_each_link(state, slowed)
+    few = _one_of_each_link(state, slowed)
+    # The others wait until links are known: alone, each would take as long as a round.
+    later = [pair for pair in slowed if pair not in crossing and pair not in few]
+    state.total += len(later)
+    return [*rest, *([pair] for pair in later)], few
 
 
 def _one_of_each_link(state: State, pairs: Sequence[Pair]) -> list[Pair]:
@@ -183,10 +210,18 @@ def fill(state: State, links: Mapping[str, float], *, sure: bool = False) -> Ste
     )
 
 
-def confirm(state: State) -> Steps[None]:
-    """Fill each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
+def fill_others(state: State) -> Steps[None]:
+    """Fill links of which nothing is known, if any is full: an oversubscribed rack is seldom the only one.
+
+    Before most paths are measured, this saves repeating those that would lose on such a link.
+    """
     if not state.spending.share and not state.stopped and (others := state.concurrency.untested()):
         yield from fill(state, others)
+
+
+def confirm(state: State) -> Steps[None]:
+    """Fill each full link until two sums agree, and others once."""
+    yield from fill_others(state)
     yield from _test_again(state)
     while state.filling is not None and not state.stopped:
         todo = state.filling.crowding.unsettled(state.concurrency.full)
@@ -233,8 +268,8 @@ def shared(state: State) -> dict[str, float]:
     }
 
 
-def _rates_alone(state: State) -> Floats:
-    """Return the (N, N) rates of pairs alone, bit/s; NaN = unknown.
+def _rates_alone(state: State) -> PairRates:
+    """Return the rates of pairs alone.
 
     If few pairs show the rates of all, most that cross a link together were never measured alone.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gavotte.measure.adapt.events import Keep, Rejoin, Steps
 from gavotte.measure.adapt.linking import fill
@@ -28,9 +28,9 @@ AGAIN = 3
 """Most times that a doubtful path is measured again; more than once only while it has no rate."""
 
 
-def doubts(state: State) -> list[Pair]:
-    """Return pairs to measure again, alone: once, or while they have no rate."""
-    here = state.here()
+def doubts(state: State, todo: Iterable[Iterable[Pair]] = ()) -> list[Pair]:
+    """Return pairs to measure again, alone: once, or while they have no rate. Those in later rounds, `todo`, wait."""
+    here, later = state.here(), {pair for pairs in todo for pair in pairs}
     pairs: list[Pair] = []
     for pair, reading in state.readings.items():
         # If even a lone train finds no rate, the path carries other traffic.
@@ -38,7 +38,7 @@ def doubts(state: State) -> list[Pair]:
             break
         if not here.issuperset(pair) or not state.concurrency.doubtful(pair, reading):
             continue
-        if state.shows_host(pair) or pair in state.plan.crossing:
+        if pair in later or state.shows_host(pair) or pair in state.plan.crossing:
             continue
         if _close_enough(state, pair, reading.rate_bps):
             continue

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.formats.history import BY_TCP, VERDICTS, History, Ints, Proof
+from gavotte.formats.history import BY_TCP, PROOF_ARRAYS, VERDICTS, PairHistory
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.measure.adapt.withheld import Gap, waited_share
 from gavotte.measure.plan.methods.method import LOWER_BOUNDS, Reading, refused
 from gavotte.terms import Pair
 from gavotte.terms.credit import Credit
 from gavotte.terms.goodput import goodput_per_wire
+
+FLOATS = ("alpha_s", "beta_Bps", "several_Bps", "sent_bytes", *PROOF_ARRAYS)
+CODES = ("verdict", "by_tcp", "connections", "policed", "unqueued", "unqueued_lost")
+"""Arrays of a History with a value of each result: numbers that may be NaN, and whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ class Results:
         held_out: those of them that check what the others predict.
         paths: answers; later ones replace earlier ones of the same path.
         times_s: Unix time at which each snapshot began.
-        lengths: (N, N) path lengths counted in advance, 0 = unknown; None = not counted.
+        lengths: path lengths counted in advance; None = not counted.
         hidden: whether the lengths are those of labels or round trips, because the network hides its routers.
     """
 
@@ -161,7 +169,7 @@ class Results:
     held_out: frozenset[Pair] = frozenset()
     paths: dict[tuple[int, int, int], PathResult] = field(default_factory=dict)
     times_s: dict[int, float] = field(default_factory=dict)
-    lengths: Ints | None = None
+    lengths: Lengths | None = None
     hidden: bool = False
 
     def add(self, snapshot: int, source: int, target: int, result: PathResult) -> None:
@@ -185,82 +193,98 @@ class Results:
         """Return paths without a rate in one snapshot, in order, except those of hosts that could not be used."""
         names = self.inventory.names
         here = [i for i, name in enumerate(names) if name not in missing]
+        wanted: Iterable[Pair] = permutations(here, 2)
+        if self.only is not None:
+            wanted = sorted((i, j) for i, j in self.only if names[i] not in missing and names[j] not in missing)
         failures = []
-        for i, j in ((i, j) for i in here for j in here if i != j and (self.only is None or (i, j) in self.only)):
+        for i, j in wanted:
             path = self.paths.get((snapshot, i, j), PathResult(refused("no answer", pb.FAILURE_LATE)))
             if not path.answered:
                 word = pb.Failure.Name(path.reading.failure).removeprefix("FAILURE_").lower()
                 failures.append(FailedPath(snapshot, names[i], names[j], path.reading.refusal, word))
         return failures
 
-    def history(self) -> History:
-        """Return the answers as matrices."""
-        size = len(self.inventory.host)
-        shape = (self.count, size, size)
-        alpha, beta = np.full(shape, np.nan), np.full(shape, np.nan)
-        hops = np.zeros((size, size), dtype=np.int64) if self.lengths is None else self.lengths.copy()
-        mtu = np.zeros((size, size), dtype=np.int64)
-        by_tcp, connections = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        several, policed = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
-        unqueued, lost = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        sent = np.full(shape, np.nan)
-        proof = Proof.empty(shape)
+    def history(self) -> PairHistory:
+        """Return the answers so far, without experiments."""
+        lengths = Lengths(len(self.inventory.host)) if self.lengths is None else self.lengths
+        pairs = sorted({pair[1:] for pair in self.paths} | self.held_out | _both_ways(lengths.single))
+        values = self._values(pairs, lengths)
         ipv6 = np.array([host.ipv6 for host in self.inventory.host])
-        proven = False
-        for (snapshot, i, j), path in sorted(self.paths.items()):
-            at = (snapshot, i, j)
-            if math.isfinite(path.reading.alpha_s):
-                alpha[at] = path.reading.alpha_s
-            elif path.rtt_s > 0:
-                alpha[at] = path.rtt_s / 2
-            if path.hops and not self.hidden:
-                hops[i, j] = path.hops
-            if path.mtu_bytes:
-                mtu[i, j] = path.mtu_bytes
-            reading = path.reading
-            if not path.answered:
-                continue
-            beta[at] = reading.goodput_bps / 8
-            by_tcp[at] = BY_TCP.index(reading.by_tcp)
-            several[at], connections[at] = reading.several_bps / 8, reading.connections
-            policed[at] = reading.policed
-            unqueued[at], lost[at] = reading.unqueued, reading.unqueued_lost
-            sent[at] = reading.sent_bytes
-            proof.low_Bps[at], proof.high_Bps[at] = reading.low_bps / 8, _finite(reading.high_bps) / 8
-            proof.peak_Bps[at] = reading.peak_bps / 8
-            proof.bucket_bytes[at], proof.loss[at] = reading.bucket_bytes, reading.loss
-            proof.idle_s[at] = path.idle_s
-            proof.verdict[at] = VERDICTS.index(reading.verdict)
-            proven = proven or reading.verdict != "unproven" or math.isfinite(reading.bucket_bytes)
-        return History(
-            alpha_s=alpha,
-            beta_Bps=beta,
-            time_s=np.array([self.times_s[number] for number in range(self.count)]),
+        return PairHistory(
             hosts=tuple(self.inventory.names),
-            hops=hops,
+            time_s=np.array([self.times_s[number] for number in range(self.count)]),
+            pairs=np.array(pairs, dtype=np.int64).reshape(len(pairs), 2),
+            values=values,
+            lengths=Lengths.of_clusters(lengths.size, lengths.clusters),
             cpus=np.array([host.cpus for host in self.inventory.host], dtype=np.float64),
             memory_bytes=np.array([host.memory_bytes for host in self.inventory.host], dtype=np.int64),
             method=self.method,
-            proof=proof if proven else None,
-            mtu_bytes=mtu if mtu.any() else None,
             ipv6=ipv6 if ipv6.any() else None,
-            by_tcp=by_tcp if by_tcp.any() else None,
-            several_Bps=several if connections.any() else None,
-            connections=connections if connections.any() else None,
-            policed=policed if policed.any() else None,
-            unqueued=unqueued if lost.any() else None,
-            unqueued_lost=lost if lost.any() else None,
-            sent_bytes=sent if np.isfinite(sent).any() else None,
-            held_out=_marked(size, self.held_out) if self.held_out else None,
         )
 
+    def _values(self, pairs: Sequence[Pair], lengths: Lengths) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of a `PairHistory`; those that say nothing are left out."""
+        place = {pair: number for number, pair in enumerate(pairs)}
+        shape = (self.count, len(pairs))
+        floats = {key: np.full(shape, np.nan) for key in FLOATS}
+        codes = {key: np.zeros(shape, dtype=np.int64) for key in CODES}
+        hops = np.array([lengths[pair] for pair in pairs], dtype=np.int64)
+        mtu_bytes = np.zeros(len(pairs), dtype=np.int64)
+        held_out = np.array([pair in self.held_out for pair in pairs], dtype=np.int64)
+        for (snapshot, i, j), path in sorted(self.paths.items()):
+            at = snapshot, place[i, j]
+            if path.hops and not self.hidden:
+                hops[at[1]] = path.hops
+            if path.mtu_bytes:
+                mtu_bytes[at[1]] = path.mtu_bytes
+            for key, value in _measured(path).items():
+                (floats if key in floats else codes)[key][at] = value
+        values: dict[str, npt.NDArray[Any]] = {"alpha_s": floats["alpha_s"], "beta_Bps": floats["beta_Bps"]}
+        values["hops"] = hops
+        if (codes["verdict"] > 0).any() or np.isfinite(floats["bucket_bytes"]).any():
+            values |= {key: floats[key] for key in PROOF_ARRAYS} | {"verdict": codes["verdict"]}
+        for keys, known in (
+            (("by_tcp",), codes["by_tcp"].any()),
+            (("several_Bps", "connections"), codes["connections"].any()),
+            (("policed",), codes["policed"].any()),
+            (("unqueued", "unqueued_lost"), codes["unqueued_lost"].any()),
+            (("sent_bytes",), np.isfinite(floats["sent_bytes"]).any()),
+        ):
+            values |= {key: floats[key] if key in floats else codes[key] for key in keys if known}
+        values |= {"mtu_bytes": mtu_bytes} if mtu_bytes.any() else {}
+        return values | ({"held_out": held_out} if held_out.any() else {})
 
-def _marked(size: int, pairs: Collection[Pair]) -> Ints:
-    """Return (N, N): 1 for each of these pairs, else 0."""
-    marked = np.zeros((size, size), dtype=np.int64)
-    for pair in pairs:
-        marked[pair] = 1
-    return marked
+
+def _measured(path: PathResult) -> dict[str, float]:
+    """Return the values of one result by the names of a History's arrays."""
+    reading, values = path.reading, dict[str, float]()
+    if math.isfinite(reading.alpha_s):
+        values["alpha_s"] = reading.alpha_s
+    elif path.rtt_s > 0:
+        values["alpha_s"] = path.rtt_s / 2
+    if not path.answered:
+        return values
+    return values | {
+        "beta_Bps": reading.goodput_bps / 8,
+        "by_tcp": BY_TCP.index(reading.by_tcp),
+        "several_Bps": reading.several_bps / 8,
+        "connections": reading.connections,
+        "policed": reading.policed,
+        "unqueued": reading.unqueued,
+        "unqueued_lost": reading.unqueued_lost,
+        "sent_bytes": reading.sent_bytes,
+        "low_Bps": reading.low_bps / 8,
+        "high_Bps": _finite(reading.high_bps) / 8,
+        "peak_Bps": reading.peak_bps / 8,
+        "bucket_bytes": reading.bucket_bytes,
+        "loss": reading.loss,
+        "idle_s": path.idle_s,
+        "verdict": VERDICTS.index(reading.verdict),
+    }
+
+
+def _both_ways(pairs: Iterable[Pair]) -> set[Pair]:
+    return {each for pair in pairs for each in (pair, pair[::-1])}
 
 
 def _finite(value: float) -> float:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.plan.cost import CostLimits, Most
 from gavotte.measure.plan.path_plan import PathPlan
+
+EXTENDED = 3.0
+"""Multiple of the expected cost of further probes by which they extend the estimate."""
 
 
 class Spending:
@@ -77,6 +81,23 @@ class Spending:
         """Extend the estimated time because a path is far or loses packets; a budget of time stays as it is."""
         if not self._timed:
             self._allowed_s += seconds
+
+    def extend(self, probes: int, *, done: int, spent_s: float) -> bool:
+        """Extend the estimate for further probes. Return whether there is room for them: a budget stays as it is.
+
+        Args:
+            probes: their number.
+            done: probes so far.
+            spent_s: seconds of probing so far.
+        """
+        more_s = spent_s / max(done, 1) * probes
+        if self.limited:
+            return self.spare_bytes(done, probes) >= 0 and (not self._timed or spent_s + more_s <= self._most.seconds)
+        more_bytes = EXTENDED * self.each_bytes(done) * probes
+        self._most = replace(
+            self._most, bytes=self._most.bytes + more_bytes, seconds=self._most.seconds + EXTENDED * more_s
+        )
+        return True
 
     def each_bytes(self, done: int) -> float:
         """Return the bytes of a path: the mean so far, or the largest if nothing was known before.

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
-from gavotte.formats.history import Floats
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.events import BeginSnapshot, Instruction, Keep, Moment, Report
 from gavotte.measure.adapt.filling import Filling
@@ -18,6 +15,7 @@ from gavotte.measure.plan.cost import LOST_S
 from gavotte.measure.plan.credit import Sendings, SpentCredits
 from gavotte.measure.plan.labelled import disagreement
 from gavotte.measure.plan.opening import Opening
+from gavotte.measure.plan.pair_rates import KnownRates
 from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.terms import Pair
@@ -115,22 +113,16 @@ class State:
         """Pairs with a rate in the snapshot."""
         return {(i, j) for (at, i, j), path in self.results.paths.items() if at == self.number and path.answered}
 
-    def rates(self) -> Floats:
-        """Return the (N, N) bit/s, the newest of each path; NaN = none."""
-        rate = np.full((len(self.plan.names),) * 2, np.nan)
-        for (_, i, j), path in sorted(self.results.paths.items()):
-            if path.answered:
-                rate[i, j] = path.reading.goodput_bps
-        return rate
+    def rates(self) -> KnownRates:
+        """Return the newest rate of each path that has one."""
+        known = ((at[1:], path) for at, path in sorted(self.results.paths.items()))
+        return KnownRates((pair, path.reading.goodput_bps) for pair, path in known if path.answered)
 
     def disagreement(self) -> str:
         """Return which hosts are in another rack than the labels say that stand for routers; empty = none is."""
         if not self.results.hidden or not self.plan.labels:
             return ""
-        trips_s = np.full((len(self.plan.names),) * 2, np.nan)
-        for (_, i, j), path in sorted(self.results.paths.items()):
-            if path.rtt_s > 0:
-                trips_s[i, j] = path.rtt_s
+        trips_s = {at[1:]: path.rtt_s for at, path in sorted(self.results.paths.items()) if path.rtt_s > 0}
         return disagreement(self.rates(), trips_s, self.plan.names, self.plan.labels)
 
     def here(self) -> set[int]:

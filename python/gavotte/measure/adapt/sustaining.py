@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -87,10 +88,12 @@ def _count(state: State, pair: Pair, reading: Reading) -> None:
 def widest(state: State) -> Mapping[int, Pair]:
     """Return each host's fastest path to another machine, spread over the receivers where several are as fast."""
     size, rates, here = len(state.plan.names), state.rates(), state.here()
+    out_of = defaultdict[int, list[Pair]](list)
+    for source, target in sorted(rates, key=lambda pair: (pair[1] - pair[0]) % size):
+        out_of[source].append((source, target))
     paths: dict[int, Pair] = {}
     for source in sorted(here):
-        pairs = [(source, (source + step) % size) for step in range(1, size)]
-        pairs = [pair for pair in pairs if pair[1] in here and math.isfinite(rates[pair])]
+        pairs = [pair for pair in out_of[source] if pair[1] in here]
         pairs = [pair for pair in pairs if not state.concurrency.mates(pair) and state.affords(pair)]
         if pairs:
             most_bps = max(rates[pair] for pair in pairs)

@@ -22,10 +22,12 @@ from gavotte.measure.adapt.credits import keep_credits
 from gavotte.measure.adapt.crossing import FULL
 from gavotte.measure.adapt.events import Event, Instruction, Judge, Judged, Rejoin, Started, Steps, Wait
 from gavotte.measure.adapt.linking import (
+    add_further,
     choose_few_pairs,
     confirm,
     cross_links,
     evidence,
+    fill_others,
     look,
     mispredicted,
     return_to_all,
@@ -43,6 +45,9 @@ from gavotte.measure.plan.path_plan import AHEAD, MOST_AHEAD, PathPlan
 from gavotte.terms import Pair
 
 logger = logging.getLogger(__name__)
+
+NEWLY_KNOWN = 0.1
+"""Share of the hosts' limits that must have become known for rounds to be laid out again."""
 
 
 class Underway:
@@ -104,7 +109,7 @@ class Underway:
 
     def history(self) -> History:
         """Return the answers so far as matrices."""
-        return self.state.results.history()
+        return History.of_pairs(self.state.results.history())
 
     def shared(self) -> dict[str, float]:
         """Return links that were full, with the load that they were seen to carry, bit/s; 0 = unknown."""
@@ -185,6 +190,7 @@ def _snapshot(state: State) -> Steps[None]:
             todo, slowed = yield from cross_links(state, todo)
             yield from repeat(state, slowed, full=FULL)
             few = settle_for_few(state)
+            yield from fill_others(state)
     yield from _paths(state, todo if few is None else few)
     if few is not None and not state.stopped and not state.traffic.now and mispredicted(state):
         yield from _paths(state, return_to_all(state))
@@ -204,6 +210,9 @@ def _snapshot(state: State) -> Steps[None]:
         if not (state.shows_host(pair) or pair in state.plan.crossing) and state.concurrency.doubtful(pair, reading)
     ]
     yield from confirm(state)
+    # Only now are all links known that may limit a pair.
+    if few is None and state.plan.sparse and not state.stopped and mispredicted(state):
+        yield from _paths(state, add_further(state))
 
 
 def _paths(state: State, todo: list[list[Pair]]) -> Steps[None]:
@@ -218,13 +227,18 @@ def _paths(state: State, todo: list[list[Pair]]) -> Steps[None]:
 def _in_parts(state: State, todo: list[list[Pair]]) -> Steps[None]:
     """Send rounds, more at a time while nothing new is learnt about shared links, and repeat doubtful probes."""
     ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
+    known = state.concurrency.known_ends
     while todo and not state.stopped:
         part, todo, before = todo[:ahead], todo[ahead:], state.concurrency.limited_links
         state.readings |= yield from probe(state, part)
-        yield from repeat(state, doubts(state))
+        yield from repeat(state, doubts(state, todo))
         ahead = min(most, 2 * ahead)
-        if state.concurrency.limited_links > before:
-            ahead, todo = AHEAD, state.laid(todo)
+        newly_full, now = state.concurrency.limited_links > before, state.concurrency.known_ends
+        if newly_full:
+            ahead = AHEAD
+        # Pairs whose hosts' limits are known leave room on full links for others.
+        if newly_full or now - known > NEWLY_KNOWN * 2 * len(state.plan.names):
+            todo, known = state.laid(todo), now
         if state.traffic.now:
             left = ([pair for pair in pairs if not state.traffic.hopeless(state.links(pair))] for pairs in todo)
             todo = [pairs for pairs in left if pairs]

@@ -182,7 +182,7 @@ class Concurrency:
         Returns:
             them, with the load that full links carry, bit/s, because links are often alike.
         """
-        full = [room_bps / ROOM for link, room_bps in self.full.items() if link in self._ends and room_bps > 0]
+        full = self.link_bps().values()
         if not full:
             return {}
         demand_bps = {
@@ -194,6 +194,10 @@ class Concurrency:
             if link not in self.full
         }
         return {link: max(full) for link, bps in demand_bps.items() if self.carried[link] < TESTED * bps}
+
+    def link_bps(self) -> dict[str, float]:
+        """Return the rates of the tree's full links, as far as they are known."""
+        return {link: room_bps / ROOM for link, room_bps in self.full.items() if link in self._ends and room_bps > 0}
 
     def patient(self, pair: Pair) -> bool:
         """Return whether a probe may take its time: it shares no links, or its ends are slow."""
@@ -217,15 +221,31 @@ class Concurrency:
             return 0.0
         return min(self._out.most_bps[pair[0]], self._into.most_bps[pair[1]])
 
-    def reached(self) -> Floats:
-        """Return the (N, N) `reached_bps` of all pairs, and at most what the full links on their way carry."""
+    def expected_bps(self, pair: Pair) -> float:
+        """Return `reached_bps`, but at most what the full links on a pair's way carry; 0 = unknown."""
+        rooms_bps = (self.full.get(link, 0.0) for link in self.links(pair) if link in self._ends)
+        return min([self.reached_bps(pair), *(room_bps / ROOM for room_bps in rooms_bps if room_bps > 0)])
+
+    def expected_between(self, sources: Sequence[int], targets: Sequence[int]) -> Floats:
+        """Return the (S, T) `expected_bps` from each source to each target."""
+        out, into = np.array(self._out.most_bps)[list(sources)], np.array(self._into.most_bps)[list(targets)]
+        expected = np.minimum(out[:, None], into[None, :])
+        alike = [{} if self._between is None else self._between.alike(hosts) for hosts in (sources, targets)]
+        for source, rows in alike[0].items():
+            for target, columns in alike[1].items():
+                links = self.links((source, target))
+                rooms_bps = [self.full.get(link, 0.0) / ROOM for link in links if link in self._ends]
+                if limits_bps := [room_bps for room_bps in rooms_bps if room_bps > 0]:
+                    at = np.ix_(rows, columns)
+                    expected[at] = np.minimum(expected[at], min(limits_bps))
         machine = np.array(self._machine)
-        reached = np.minimum(np.array(self._out.most_bps)[:, None], np.array(self._into.most_bps)[None, :])
-        for link, room_bps in self.full.items():
-            if room_bps > 0 and link in self._ends:
-                crossing = np.ix_(sorted(self._ends[link].sources), sorted(self._ends[link].targets))
-                reached[crossing] = np.minimum(reached[crossing], room_bps / ROOM)
-        return np.where(machine[:, None] == machine[None, :], 0.0, reached)
+        expected[machine[list(sources)][:, None] == machine[list(targets)][None, :]] = 0.0
+        return np.asarray(expected)
+
+    @property
+    def known_ends(self) -> int:
+        """The number of hosts whose limit on sending is known, and of those whose limit on receiving is."""
+        return sum(ends.sure(host) for ends in (self._out, self._into) for host in range(self._size))
 
     def wants_bps(self, pair: Pair) -> float:
         """Return a pair's highest rate alone, from the limits of its ends; infinite if they are unknown."""
@@ -246,43 +266,25 @@ class Concurrency:
             for link in (*self.links(probe.pair), EVERYTHING):
                 on[link, probe.round].append(probe)
         self._together += sum(link == EVERYTHING and len(probes) > 1 for (link, _), probes in on.items())
-        readings = {probe.pair: self._under_load(probe, on) for probe in sent}
+        together = _ProbesOnLinks(on)
+        readings = {probe.pair: self._under_load(probe, together) for probe in sent}
         for pair, reading in readings.items():
             if reading.rate_bps > 0 and not reading.links and not self.mates(pair):
                 self._out.take_alone(pair[0], reading.rate_bps)
         return readings
 
-    def _under_load(self, probe: Sent, on: Mapping[tuple[str, int], list[Sent]]) -> LoadedReading:
+    def _under_load(self, probe: Sent, together: _ProbesOnLinks) -> LoadedReading:
         """Return the reading of a probe with the load of those that ran at the same time, in bit/s."""
-
-        def others(link: str) -> list[Sent]:
-            # Pairs that are done run ahead into the next round.
-            return [
-                other
-                for number in (probe.round - 1, probe.round, probe.round + 1)
-                for other in on.get((link, number), ())
-                if other.pair != probe.pair and other.start_s < probe.end_s and probe.start_s < other.end_s
-            ]
-
-        def nearly_always(each: Sequence[Sent]) -> list[float]:
-            least_s = ALWAYS * (probe.end_s - probe.start_s)
-            return [
-                other.rate_bps
-                for other in each
-                if other.rate_bps > 0 and min(other.end_s, probe.end_s) - max(other.start_s, probe.start_s) >= least_s
-            ]
-
         load_bps, back_bps, borne_bps = {}, {}, {}
         for link in self.links(probe.pair) | {EVERYTHING}:
-            if each := others(link):
-                load_bps[link] = sum(other.load_bps for other in each) + probe.load_bps
-                above = sum(other.load_bps > (1 + SAME) * probe.load_bps for other in each)
-                if above <= (len(each) / 2 if link == EVERYTHING else 0):
-                    borne_bps[link] = sum(nearly_always(each)) + probe.load_bps
+            if (each := together.others(link, probe)) is not None:
+                load_bps[link] = each.load_bps + probe.load_bps
+                if each.above <= (each.count / 2 if link == EVERYTHING else 0):
+                    borne_bps[link] = each.steady_bps + probe.load_bps
         for link in self.links(probe.pair[::-1]):
-            if each := others(link):
-                back_bps[link] = sum(other.load_bps for other in each)
-                borne_bps.setdefault(_back(link), sum(nearly_always(each)))
+            if (each := together.others(link, probe)) is not None:
+                back_bps[link] = each.load_bps
+                borne_bps.setdefault(_back(link), each.steady_bps)
         return LoadedReading(probe.rate_bps, load_bps, back_bps, borne_bps)
 
     def doubtful(self, pair: Pair, reading: LoadedReading) -> bool:
@@ -387,6 +389,58 @@ class Concurrency:
         return [pair for *_, pair in sorted(order)]
 
 
+@dataclass(frozen=True)
+class _OtherProbes:
+    """The other probes on a link while one ran.
+
+    Attributes:
+        count: number of them.
+        load_bps: their load.
+        above: number of those with a higher load than its own.
+        steady_bps: rates of those that ran nearly all of its time.
+    """
+
+    count: int
+    load_bps: float
+    above: int
+    steady_bps: float
+
+
+class _ProbesOnLinks:
+    """The probes on each link in each round of a schedule. In arrays: all 10,000 hosts' probes load `EVERYTHING`."""
+
+    def __init__(self, on: Mapping[tuple[str, int], list[Sent]]) -> None:
+        self._on = on
+        self._near: dict[tuple[str, int], tuple[Floats, dict[Pair, list[int]]]] = {}
+
+    def others(self, link: str, probe: Sent) -> _OtherProbes | None:
+        """Return the other probes on a link that ran at the same time as one; None = there were none."""
+        (start_s, end_s, loads_bps, rates_bps), places = self._around(link, probe.round)
+        meets = (start_s < probe.end_s) & (end_s > probe.start_s)
+        meets[places.get(probe.pair, [])] = False
+        count = int(np.count_nonzero(meets))
+        if not count:
+            return None
+        loads_bps = loads_bps[meets]
+        overlap_s = np.minimum(end_s[meets], probe.end_s) - np.maximum(start_s[meets], probe.start_s)
+        steady_bps = rates_bps[meets][overlap_s >= ALWAYS * (probe.end_s - probe.start_s)]
+        above = int(np.count_nonzero(loads_bps > (1 + SAME) * probe.load_bps))
+        return _OtherProbes(count, float(loads_bps.sum()), above, float(steady_bps[steady_bps > 0].sum()))
+
+    def _around(self, link: str, number: int) -> tuple[Floats, dict[Pair, list[int]]]:
+        """Return starts, ends, loads and rates of the probes on a link in a round and next to it, and their places."""
+        if (known := self._near.get((link, number))) is None:
+            # Pairs that are done run ahead into the next round.
+            near = [other for at in (number - 1, number, number + 1) for other in self._on.get((link, at), ())]
+            columns = [(other.start_s, other.end_s, other.load_bps, other.rate_bps) for other in near]
+            places = defaultdict[Pair, list[int]](list)
+            for place, other in enumerate(near):
+                places[other.pair].append(place)
+            known = np.array(columns, dtype=np.float64).reshape(len(near), 4).T, places
+            self._near[link, number] = known
+        return known
+
+
 class _Between:
     """Links of a tree between two hosts, without those of only one host: they are the same for all hosts of two racks.
 
@@ -404,6 +458,14 @@ class _Between:
     def way(self, pair: Pair) -> Pair:
         """Return the innermost clusters that two hosts are in; -1 = in none."""
         return self._inner[pair[0]], self._inner[pair[1]]
+
+    def alike(self, hosts: Sequence[int]) -> dict[int, list[int]]:
+        """Return the places of hosts in the same innermost cluster, by the first of these hosts."""
+        first: dict[int, int] = {}
+        places: dict[int, list[int]] = {}
+        for place, host in enumerate(hosts):
+            places.setdefault(first.setdefault(self._inner[host], host), []).append(place)
+        return places
 
     def links(self, pair: Pair) -> Sequence[int]:
         """Return the links between two hosts, and perhaps some of only one host."""

@@ -6,17 +6,18 @@ so labels are all that distinguishes racks. Whether a rack's links limit its hos
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
-from gavotte.formats.history import Floats, Ints
 from gavotte.formats.inventory import Host
 from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.lengths import Lengths
+from gavotte.terms import Pair
 from gavotte.terms.hierarchy import MACHINE_HOPS, RACK_HOPS
 
 _LAYER = re.compile(r"topology\.k8s\.aws/network-node-layer-([0-9]{1,2})")
@@ -56,26 +57,26 @@ def rack_labels(hosts: Iterable[Host]) -> dict[str, str]:
     return racks
 
 
-def hides_routers(lengths: Ints) -> bool:
+def hides_routers(lengths: Lengths) -> bool:
     """Return whether all known paths are one hop long: routers that do not show themselves make them look so."""
-    return not (lengths > MACHINE_HOPS).any()
+    return max(lengths.kinds, default=0) <= MACHINE_HOPS
 
 
 class Compared(NamedTuple):
     """Path lengths after a comparison with labels.
 
     Attributes:
-        lengths: (N, N) path lengths (routers + 1), 0 = unknown.
+        lengths: path lengths (routers + 1).
         by_labels: whether they are those of labels, because the network hides its routers.
         note: what a reader should know; empty = nothing.
     """
 
-    lengths: Ints
+    lengths: Lengths
     by_labels: bool = False
     note: str = ""
 
 
-def with_labels(lengths: Ints, names: Sequence[str], labels: Mapping[str, str]) -> Compared:
+def with_labels(lengths: Lengths, names: Sequence[str], labels: Mapping[str, str]) -> Compared:
     """Compare counted path lengths with labels, and use the labels where the lengths show nothing.
 
     1. If all known paths are equally long and labels name several racks, paths within a rack are `RACK_HOPS` long, and
@@ -83,37 +84,47 @@ def with_labels(lengths: Ints, names: Sequence[str], labels: Mapping[str, str]) 
     2. Otherwise the counted lengths count. Pairs on which the labels disagree are reported.
 
     Args:
-        lengths: (N, N) path lengths (routers + 1), 0 = unknown.
+        lengths: path lengths (routers + 1).
         names: names of the N hosts.
         labels: host to label of its rack; hosts without one are in no known rack.
     """
     labelled = [(number, labels[name]) for number, name in enumerate(names) if name in labels]
     if len({label for _, label in labelled}) < 2:
         return Compared(lengths)
-    known = np.unique(lengths[lengths > 0])
-    if len(known) <= 1:
-        used = lengths.copy()
-        for (i, one), (j, two) in combinations(labelled, 2):
-            used[i, j] = used[j, i] = RACK_HOPS if one == two else APART_HOPS
+    if len(lengths.kinds) <= 1:
+        used = Lengths(len(names))
+        racks = defaultdict[str, list[int]](list)
+        for number, label in labelled:
+            racks[label].append(number)
+        for hosts in racks.values():
+            used.join(hosts, RACK_HOPS)
+        used.join([number for number, _ in labelled], APART_HOPS)
         key = labelled[0][1].partition("=")[0]
         note = f"the network hides its routers, so racks are those of the hosts' labels ({key})"
         return Compared(used, by_labels=True, note=note)
-    wrong = [
-        (i, j, one)
-        for (i, one), (j, two) in combinations(labelled, 2)
-        if lengths[i, j] and (one == two) != bool(lengths[i, j] <= RACK_HOPS)
-    ]
+    wrong = list(_contradicted(lengths, labelled))
     if not wrong:
         return Compared(lengths)
-    i, j, label = wrong[0]
+    i, j = wrong[0]
+    label = labels[names[i]]
     together = "are both in" if labels[names[i]] == labels[names[j]] else "are not both in"
-    routers = int(lengths[i, j]) - 1
+    routers = lengths[i, j] - 1
     between = "1 router is" if routers == 1 else f"{routers} routers are"
     note = (
         f"labels and routers disagree on {counted(len(wrong), 'pair')} of hosts: "
         f"{names[i]} and {names[j]} {together} `{label}`, but {between} between them; the counted routers are used"
     )
     return Compared(lengths, note=note)
+
+
+def _contradicted(lengths: Lengths, labelled: Sequence[tuple[int, str]]) -> Iterator[Pair]:
+    """Yield the pairs whose known length says otherwise than their labels whether they are in one rack."""
+    numbers = np.array([number for number, _ in labelled])
+    racks = np.unique([label for _, label in labelled], return_inverse=True)[1]
+    for at, number in enumerate(numbers):
+        row = lengths.row(number)[numbers[at + 1 :]]
+        unlike = (row > 0) & ((row <= RACK_HOPS) != (racks[at + 1 :] == racks[at]))
+        yield from ((int(number), int(other)) for other in numbers[at + 1 :][unlike])
 
 
 class Misplaced(NamedTuple):
@@ -134,7 +145,12 @@ class Misplaced(NamedTuple):
     across: float
 
 
-def disagreement(rates_bps: Floats, round_trips_s: Floats, names: Sequence[str], labels: Mapping[str, str]) -> str:
+def disagreement(
+    rates_bps: Mapping[Pair, float],
+    round_trips_s: Mapping[Pair, float],
+    names: Sequence[str],
+    labels: Mapping[str, str],
+) -> str:
     """Return which hosts are in another rack than labels say, by rates or else by round trips; empty = none is.
 
     1. Each rate is compared with the limits of its ends, the highest rates that they reach. Hosts of unlike speed then
@@ -143,21 +159,20 @@ def disagreement(rates_bps: Floats, round_trips_s: Floats, names: Sequence[str],
        are to each other. So a rack of fast hosts attracts no slow ones.
 
     Args:
-        rates_bps: (N, N) rates; NaN = unknown.
-        round_trips_s: (N, N) round trips; NaN = unknown.
+        rates_bps: known rates.
+        round_trips_s: known round trips.
         names: names of the N hosts.
         labels: host to label of its rack; hosts without one are in no known rack.
     """
     racks = [labels.get(name, "") for name in names]
-    known = np.where(np.isfinite(rates_bps) & (rates_bps > 0), rates_bps, 0.0)
-    limits = np.minimum(known.max(axis=1, initial=0.0)[:, None], known.max(axis=0, initial=0.0)[None, :])
-    shares = np.full_like(known, np.nan)
-    np.divide(known, limits, out=shares, where=known > 0)
+    most_out, most_into = dict[int, float](), dict[int, float]()
+    for (i, j), bps in rates_bps.items():
+        most_out[i], most_into[j] = max(bps, most_out.get(i, 0.0)), max(bps, most_into.get(j, 0.0))
+    shares = {(i, j): bps / min(most_out[i], most_into[j]) for (i, j), bps in rates_bps.items() if bps > 0}
     if misplaced := _misplaced(shares, racks, RATE_APART):
         first = misplaced[0]
         return _disagreeing(misplaced, names, "rates", f"{first.within:.0%}", f"{first.across:.0%} of what both allow")
-    near = np.full_like(known, np.nan)
-    np.divide(1.0, round_trips_s, out=near, where=np.isfinite(round_trips_s) & (round_trips_s > 0))
+    near = {pair: 1 / trip_s for pair, trip_s in round_trips_s.items() if trip_s > 0}
     if misplaced := _misplaced(near, racks, TRIP_APART):
         first = misplaced[0]
         within, across = (f"{1e6 / value:.0f} us" for value in (first.within, first.across))
@@ -174,40 +189,39 @@ def _disagreeing(misplaced: Sequence[Misplaced], names: Sequence[str], what: str
     )
 
 
-def _misplaced(near: Floats, racks: Sequence[str], apart: float) -> list[Misplaced]:
+def _misplaced(near: Mapping[Pair, float], racks: Sequence[str], apart: float) -> list[Misplaced]:
     """Return the hosts that are nearer to another rack than to their own.
 
     Args:
-        near: (N, N), the higher the nearer; NaN = unknown.
+        near: nearness of pairs, the higher the nearer.
         racks: the label of each host's rack; empty = it has none.
         apart: a rack is nearer if the nearness to one's own is less than this share.
     """
-    both = _mean(near)
-    np.fill_diagonal(both, np.nan)
-    members = {rack: np.array([at for at, each in enumerate(racks) if each == rack]) for rack in racks if rack}
-    inside = {rack: _median(both[np.ix_(hosts, hosts)]) for rack, hosts in members.items()}
+    inside = defaultdict[str, list[float]](list)
+    towards = defaultdict[int, defaultdict[str, list[float]]](lambda: defaultdict(list))
+    for (i, j), value in _both_ways(near).items():
+        if racks[i] == racks[j]:
+            inside[racks[i]].append(value)
+        for one, other in ((i, j), (j, i)):
+            towards[one][racks[other]].append(value)
+    usual = {rack: median(values) for rack, values in inside.items()}
     result = []
     for host, rack in enumerate(racks):
-        if not rack:
+        if not rack or rack not in towards[host]:
             continue
-        within = _median(both[host, members[rack]])
-        across = {other: _median(both[host, hosts]) for other, hosts in members.items() if other != rack}
+        within = median(towards[host][rack])
+        across = {other: median(values) for other, values in towards[host].items() if other not in ("", rack)}
         nearer = {
-            other: value for other, value in across.items() if within < apart * value and value >= apart * inside[other]
+            other: value
+            for other, value in across.items()
+            if other in usual and within < apart * value and value >= apart * usual[other]
         }
         if nearer:
-            other = max(nearer, key=lambda each: nearer[each])
-            result.append(Misplaced(host, rack, other, within, nearer[other]))
+            nearest = max(nearer, key=lambda each: nearer[each])
+            result.append(Misplaced(host, rack, nearest, within, nearer[nearest]))
     return result
 
 
-def _mean(near: Floats) -> Floats:
-    """Return the mean of both directions, or the only one that is known."""
-    back = near.T
-    return np.where(np.isnan(near), back, np.where(np.isnan(back), near, (near + back) / 2))
-
-
-def _median(values: Floats) -> float:
-    """Return the median of the known values; NaN = none is known."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else math.nan
+def _both_ways(near: Mapping[Pair, float]) -> dict[Pair, float]:
+    """Return the mean of both directions of each pair, the lower index first, or the only one that is known."""
+    return {(min(pair), max(pair)): (value + near.get(pair[::-1], value)) / 2 for pair, value in near.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -165,14 +166,20 @@ class PathPlan:
             done: pairs that need no further probe.
         """
         here = sorted(hosts)
+        trips = RoundTrips(self.round_trips_s)
+        if self.only is not None:
+            # Of many hosts, all pairs would not fit into memory.
+            taking_part = set(here)
+            pairs = sorted((i, j) for i, j in self.only.difference(done) if i in taking_part and j in taking_part)
+            random.Random(self.seed + snapshot).shuffle(pairs)
+            return trips.near_first(packed(pairs, self._ways))
         whole = [
             [(here[a], here[b]) for a, b in pairs] for pairs in directed_rounds(len(here), seed=self.seed + snapshot)
         ]
-        trips = RoundTrips(self.round_trips_s)
-        if self.only is None and not done:
+        if not done:
             return trips.near_first(apart(whole, self._ways))
-        kept_pairs = (pair for pairs in whole for pair in pairs if self.only is None or pair in self.only)
-        return trips.near_first(packed((pair for pair in kept_pairs if pair not in done), self._ways))
+        left = (pair for pairs in whole for pair in pairs if pair not in done)
+        return trips.near_first(packed(left, self._ways))
 
     @cached_property
     def _ways(self) -> Links:

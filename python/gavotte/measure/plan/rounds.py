@@ -62,7 +62,7 @@ def packed(pairs: Iterable[Pair], links: Links) -> list[list[Pair]]:
     for pair in pairs:
         crossed = links.get(pair, frozenset())
         for placed, hosts, busy in rounds:
-            if not hosts & set(pair) and not busy & crossed:
+            if pair[0] not in hosts and pair[1] not in hosts and not busy & crossed:
                 placed.append(pair)
                 hosts.update(pair)
                 busy.update(crossed)

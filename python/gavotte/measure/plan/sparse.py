@@ -8,10 +8,12 @@ take 2N - 2 rounds. The number of rounds for the limits of hosts and links grows
 2. Every host also sends to `ACROSS` hosts of other racks, rack by rack, so that many pairs cross a rack's link at once.
    Only their rates together count: none of them is measured alone.
 3. `HELD_OUT` further pairs of each host, chosen at random, check what the others predict.
+4. Where they show that pairs have limits of their own, `FURTHER` log2 N random pairs out of each host are measured too.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,12 @@ ACROSS = 4
 
 HELD_OUT = 2
 """Held-out pairs out of each host."""
+
+FURTHER = 2.0
+"""Random pairs out of each host, as a multiple of log2 N, where the others do not predict the held-out ones."""
+
+DRAWN = 64
+"""Hosts from which these are drawn."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +96,25 @@ def sparse_pairs(
     for _ in range(ACROSS if len(areas) > 1 else 0):
         crossing |= _crossing(areas, chooser)
     held_out = set[Pair]()
-    for host in sorted(here):
-        others = [other for other in sorted(here) if other != host and (host, other) not in shown]
-        held_out.update((host, other) for other in chooser.sample(others, min(HELD_OUT, len(others))))
+    order = sorted(here)
+    for host in order:
+        # Drawn until they are enough: to list the others of each host would take N x N steps.
+        drawn = {(host, other) for other in chooser.sample(order, min(DRAWN, len(order)))} - shown - {(host, host)}
+        if len(drawn) < HELD_OUT:
+            drawn = {(host, other) for other in order} - shown - {(host, host)}
+        held_out.update(chooser.sample(sorted(drawn), min(HELD_OUT, len(drawn))))
     return SparsePairs(frozenset(shown), frozenset(crossing - shown - held_out), frozenset(held_out))
 
 
 def sparse_pairs_of(tree: Hierarchy, hosts: Collection[int], *, seed: int) -> SparsePairs:
     """Choose the pairs to measure by the machines and racks of a tree."""
     return sparse_pairs(hosts, racks_of(tree), mates=mates_of(tree), seed=seed)
+
+
+def further_pairs(hosts: Collection[int], *, seed: int) -> frozenset[Pair]:
+    """Choose random pairs, as many into each host as out of it."""
+    chooser = random.Random(f"further {seed}")
+    return frozenset(_rotated(sorted(hosts), math.ceil(FURTHER * math.log2(max(2, len(hosts)))), chooser))
 
 
 def _rotated(pool: Sequence[int], most: int, chooser: random.Random) -> set[Pair]:

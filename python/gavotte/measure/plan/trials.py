@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from gavotte.formats.history import Floats
+from gavotte.measure.plan.pair_rates import PairRates, rates_between
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
@@ -70,25 +73,42 @@ class Trial:
     way: Way = "disjoint"
 
 
-def plan_trials(tree: Hierarchy, rate: Floats, *, hosts: Collection[int], seed: int) -> list[Trial]:
+def plan_trials(tree: Hierarchy, rate: PairRates, *, hosts: Collection[int], seed: int) -> list[Trial]:
     """Return one experiment for each link that two pairs can share.
 
     Args:
         tree: tree of all hosts.
-        rate: (N, N) rate of each pair alone, any unit; NaN = unknown, such pairs are not used.
+        rate: rate of each pair alone, any unit; NaN = unknown, such pairs are not used.
         hosts: usable hosts.
         seed: decides between equals.
     """
-    trials = (choose(tree, link, rate, hosts=hosts, seed=seed) for link in range(len(tree.links)))
+    pairs = UsablePairs(tree, rate, hosts)
+    trials = (choose(pairs, link, seed=seed) for link in range(len(tree.links)))
     return [trial for trial in trials if trial is not None]
 
 
+@dataclass(frozen=True)
+class UsablePairs:
+    """Pairs from which those of an experiment are chosen.
+
+    Attributes:
+        tree: tree of all hosts.
+        rate: rate of each pair alone; NaN = not to be used.
+        hosts: usable hosts.
+        link_bps: by link, the rate of those whose rate is known. Pairs that would fill one of these do not show what
+            another one carries, and are chosen last.
+    """
+
+    tree: Hierarchy
+    rate: PairRates
+    hosts: Collection[int]
+    link_bps: Mapping[int, float] = field(default_factory=dict)
+
+
 def choose(
-    tree: Hierarchy,
+    usable: UsablePairs,
     link: int,
-    rate: Floats,
     *,
-    hosts: Collection[int],
     seed: int,
     attempt: int = 0,
     used: Iterable[Pair] = (),
@@ -97,10 +117,8 @@ def choose(
     """Choose the pairs that load one link and, if possible, share no other.
 
     Args:
-        tree: tree of all hosts.
-        link: index of `tree.links`.
-        rate: (N, N) rate of each pair alone; NaN = not to be used.
-        hosts: usable hosts.
+        usable: pairs to choose from.
+        link: index of the tree's `links`.
         seed: decides between equals.
         attempt: number of this try of the link.
         used: pairs of earlier tries; others are preferred.
@@ -109,8 +127,7 @@ def choose(
     Returns:
         None when fewer than two pairs cross the link.
     """
-    picker = _Picker(tree, link, rate, hosts, random.Random(f"{seed} {link} {attempt}"), set(used), crowd)
-    pairs = picker.pick()
+    pairs = _Picker(usable, link, random.Random(f"{seed} {link} {attempt}"), set(used), crowd).pick()
     return Trial(link, pairs, attempt, _way(pairs)) if len(pairs) > 1 else None
 
 
@@ -127,83 +144,101 @@ def _some(hosts: list[int], others: Sequence[int], rng: random.Random) -> list[i
 
 
 class _Picker:
-    """Greedy algorithm that chooses the pairs of one experiment, and its state."""
+    """Greedy algorithm that chooses the pairs of one experiment, and its state.
 
-    def __init__(
-        self,
-        tree: Hierarchy,
-        link: int,
-        rate: Floats,
-        hosts: Collection[int],
-        rng: random.Random,
-        used: set[Pair],
-        crowd: bool,
-    ) -> None:
-        self.tree = tree
-        self.link = link
-        self.rate = rate
+    Pairs are rows of arrays: a pod's link has 100,000, and each next pair is the best of thousands.
+    """
+
+    def __init__(self, usable: UsablePairs, link: int, rng: random.Random, used: set[Pair], crowd: bool) -> None:
+        tree, hosts = usable.tree, set(usable.hosts)
         it = tree.links[link]
-        sources, targets = sorted(it.sources & set(hosts)), sorted(it.targets & set(hosts))
-        self.sources, self.targets = _some(sources, targets, rng), _some(targets, sources, rng)
-        self.one_end = len(self.sources) == 1 or len(self.targets) == 1
-        self.pairs = [p for p in ((s, t) for s in self.sources for t in self.targets) if self._crosses(p)]
-        rng.shuffle(self.pairs)
-        self.fastest: dict[int, float] = {}
-        for pair in self.pairs:
-            self.fastest[pair[0]] = max(self.fastest.get(pair[0], 0.0), float(rate[pair]))
-        self.most = max(self.fastest.values(), default=1.0)
-        self.used = used
+        sources, targets = sorted(it.sources & hosts), sorted(it.targets & hosts)
+        sources, targets = _some(sources, targets, rng), _some(targets, sources, rng)
+        self.one_source, self.one_target = len(sources) == 1, len(targets) == 1
         self.shares_targets = crowd
-        self.crowd: Counter[int] = Counter()
-        self.busy: Counter[int] = Counter()
-
-    def _crosses(self, pair: Pair) -> bool:
-        return bool(self.rate[pair] > 0) and self.link in self.tree.path(*pair)
+        rates = rates_between(usable.rate, sources, targets)
+        machine = np.array(tree.machine)
+        crosses = (machine[sources][:, None] != machine[targets][None, :]) & (rates > 0)
+        places = [(int(i), int(j)) for i, j in np.argwhere(crosses)]
+        rng.shuffle(places)
+        row, column = np.array(places, dtype=np.intp).reshape(len(places), 2).T
+        fastest = np.where(crosses, rates, 0.0).max(axis=1, initial=0.0)
+        self.most = float(fastest.max(initial=0.0)) or 1.0
+        self.pairs = np.stack([np.array(sources, dtype=np.intp)[row], np.array(targets, dtype=np.intp)[column]], axis=1)
+        self.rates = rates[row, column]
+        # Fast sources first: if there are fewer targets, the slow ones are left out.
+        order = np.argsort(self._slowness(fastest[row]), kind="stable")
+        if (self.one_source or self.one_target) and len(order):
+            fast = order[self.rates[order] >= FAST_SHARE * self.rates.max()]
+            order = fast if len(fast) >= HOST_PAIRS else order
+        self.pairs, self.rates = self.pairs[order], self.rates[order]
+        slow = self.rates < FAST_SHARE * fastest[row[order]]
+        known = np.array([(s, t) in used for s, t in self.pairs.tolist()], dtype=np.bool_)
+        self.paths = tree.paths(self.pairs[:, 0], self.pairs[:, 1])
+        self.paths[self.paths == link] = len(tree.links)
+        others = (self.paths < len(tree.links)).sum(axis=1)
+        # What does not change while pairs are chosen, the most important last.
+        self.costs = (self._slowness(self.rates), others, known, slow)
+        self.crowd = np.zeros(len(tree.links) + 1, dtype=np.int64)
+        self.load_bps = np.zeros(len(tree.links) + 1)
+        self.most_bps = np.full(len(tree.links) + 1, np.inf)
+        self.most_bps[list(usable.link_bps)] = list(usable.link_bps.values())
+        self.most_bps[-1] = np.inf
+        self.busy = np.zeros(tree.size, dtype=np.int64)
+        self.free = np.ones(len(self.pairs), dtype=np.bool_)
 
     def pick(self) -> tuple[Pair, ...]:
-        if self.one_end and self.pairs:
-            fastest = max(self.rate[pair] for pair in self.pairs)
-            fast = [pair for pair in self.pairs if self.rate[pair] >= FAST_SHARE * fastest]
-            if len(fast) >= HOST_PAIRS:
-                self.pairs = fast
-        paths = {pair: self.tree.path(*pair) for pair in self.pairs}
-        by_source: dict[int, list[Pair]] = defaultdict(list)
-        # Fast sources first: if there are fewer targets, the slow ones are left out.
-        for pair in sorted(self.pairs, key=lambda pair: self._slowness(self.fastest[pair[0]])):
-            by_source[pair[0]].append(pair)
+        """Return the pairs of the experiment."""
         chosen: list[Pair] = []
-        while len(chosen) < (HOST_PAIRS if self.one_end else MOST_PAIRS):
-            left = self._free(by_source)
-            if not left:
+        while len(chosen) < (HOST_PAIRS if self.one_source or self.one_target else MOST_PAIRS):
+            left = self._left()
+            if not left.size:
                 break
-            best = min(left, key=lambda pair: self._cost(pair, paths[pair]))
-            chosen.append(best)
-            by_source[best[0]].remove(best)
-            self.crowd.update(link for link in paths[best] if link != self.link)
-            self.busy.update(best)
+            crowds = self.crowd[self.paths[left]]
+            keys = [*(cost[left] for cost in self.costs), crowds.sum(axis=1), crowds.max(axis=1)]
+            best = int(left[np.lexsort(keys)[0]])
+            source, target = self.pairs[best].tolist()
+            chosen.append((source, target))
+            self.free[best] = False
+            self.crowd[self.paths[best]] += 1
+            self.load_bps[self.paths[best]] += self.rates[best]
+            self.crowd[-1] = self.load_bps[-1] = 0
+            self.busy[[source, target]] += 1
         return tuple(chosen)
 
-    def _free(self, by_source: Mapping[int, Sequence[Pair]]) -> list[Pair]:
-        """Return pairs of hosts without a part so far, or whose target has as few sources as any."""
-        sources = [s for s in by_source if len(self.sources) == 1 or not self.busy[s]][:SOURCES_TRIED]
-        pairs = [pair for source in sources for pair in by_source[source]]
-        if len(self.targets) == 1:
-            return pairs
-        least = min((self.busy[target] for _, target in pairs), default=0)
-        if least > 0 and (len(self.sources) == 1 or not self.shares_targets):
-            return []
-        return [pair for pair in pairs if self.busy[pair[1]] == least]
+    def _left(self) -> npt.NDArray[np.intp]:
+        """Return pairs that may be next: of hosts without a part so far, or whose target has as few sources as any.
 
-    def _cost(self, pair: Pair, path: Sequence[int]) -> tuple[int, int, bool, bool, int, int]:
-        """Return the cost of a pair: links that it also fills; then whether it is slow, or not new; then a long way."""
-        others = [self.crowd[link] for link in path if link != self.link]
-        slow = float(self.rate[pair]) < FAST_SHARE * self.fastest[pair[0]]
-        slowness = self._slowness(float(self.rate[pair]))
-        return max(others, default=0), sum(others), slow, pair in self.used, len(others), slowness
+        Those that would fill another link are among them only if there are no others.
+        """
+        sources = self.pairs[:, 0]
+        rows = np.flatnonzero(self.free & (self.one_source | (self.busy[sources] == 0)))
+        if np.isfinite(self.most_bps).any():
+            paths = self.paths[rows]
+            fits = (self.load_bps[paths] + self.rates[rows, None] <= self.most_bps[paths]).all(axis=1)
+            if not self.one_target:
+                fits &= self.busy[self.pairs[rows, 1]] == 0
+            rows = rows[fits] if fits.any() else rows
+        if not rows.size:
+            return rows
+        _, first = np.unique(sources[rows], return_index=True)
+        tried = sources[rows[np.sort(first)[:SOURCES_TRIED]]]
+        rows = rows[np.isin(sources[rows], tried)]
+        # One source after the other, as they were first met.
+        rank = np.zeros(len(self.busy), dtype=np.intp)
+        rank[tried] = np.arange(len(tried))
+        rows = rows[np.argsort(rank[sources[rows]], kind="stable")]
+        if self.one_target:
+            return rows
+        busy = self.busy[self.pairs[rows, 1]]
+        least = int(busy.min())
+        if least > 0 and (self.one_source or not self.shares_targets):
+            return rows[:0]
+        return np.asarray(rows[busy == least], dtype=np.intp)
 
-    def _slowness(self, rate: float) -> int:
-        """Return how many times a rate is relevantly below the fastest: 0 for all that count as equal."""
-        return int(math.log(rate / self.most) / math.log(ALIKE))
+    def _slowness(self, rates: Floats) -> npt.NDArray[np.int64]:
+        """Return how many times rates are relevantly below the fastest: 0 for all that count as equal."""
+        return np.asarray((np.log(rates / self.most) / math.log(ALIKE)).astype(np.int64))
 
 
 def rounds_of(tree: Hierarchy, trials: Sequence[Trial]) -> list[list[Trial]]:

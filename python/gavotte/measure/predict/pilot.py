@@ -25,9 +25,10 @@ from gavotte.agents import Budget, Fleet, Reach, enrolled
 from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Answer, Schedule, carry_out
 from gavotte.errors import AgentError, NoAgentsError
-from gavotte.formats.history import Floats, Ints
+from gavotte.formats.history import Floats
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.measure.adapt.answers import read
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.overlap import SHARED_BELOW, evidence, together
@@ -86,7 +87,7 @@ class Pilot:
     Attributes:
         inventory: the hosts that answered.
         network: estimated rates: good enough to predict costs, not to place by.
-        lengths: (N, N) path lengths (routers + 1) between them; 0 = unknown.
+        lengths: path lengths (routers + 1) between them.
         shared: links that were full, with the load that crossed them, bit/s.
         untested: links that the budget did not allow to test.
         near: median size and duration of trains between hosts of one machine.
@@ -100,7 +101,7 @@ class Pilot:
 
     inventory: Inventory
     network: Network
-    lengths: Ints
+    lengths: Lengths
     shared: dict[str, float] = field(default_factory=dict)
     untested: list[str] = field(default_factory=list)
     near: Taken = USUAL

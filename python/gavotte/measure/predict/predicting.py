@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
-import numpy as np
-
 from gavotte import _core
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.pivots import count_by_pivots
@@ -22,6 +20,7 @@ from gavotte.agents.schedule import Answer, Schedule
 from gavotte.agents.tiers import Tiers
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.events import Counted, Experiment, Moment, Tiered
 from gavotte.measure.adapt.results import Results
@@ -86,7 +85,9 @@ def expected_cost(
     alike = known.model_copy(update={"groups": groups}).of_hosts([known.names.index(name) for name in plan.names])
     # The prediction decides when the run ends, not the played run; except for a budget.
     most = NEVER if limits is None or limits.bytes is None else None
-    return predict_cost(plan, Pilot(inventory, alike.cautious(), foreseen(plan.names, known).hops), limits, most)
+    return predict_cost(
+        plan, Pilot(inventory, alike.cautious(), Lengths.of_matrix(foreseen(plan.names, known).hops)), limits, most
+    )
 
 
 def predict_cost(plan: PathPlan, pilot: Pilot, limits: CostLimits | None = None, most: Most | None = None) -> Cost:
@@ -179,7 +180,7 @@ class PlayedAgents:
     def find_tiers(self, seed: int) -> Tiered:
         """Find nothing: racks are known or not before, and pings take no time in comparison with trains."""
         del seed
-        return Tiered(self.moment(), Tiers(np.zeros((len(self._names),) * 2, dtype=np.int64)))
+        return Tiered(self.moment(), Tiers(Lengths(len(self._names))))
 
     def send(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
         """Answer a schedule, round by round."""
@@ -198,7 +199,7 @@ class PlayedAgents:
             for step, pair, bps in zip(steps, pairs, shares(self._platform, pairs), strict=True):
                 reply = self._answer(step.probe, pair, float(bps))
                 reply.round, reply.peer, reply.started_s = number, step.target, started_s
-                reply.hops = int(self._pilot.lengths[pair])
+                reply.hops = self._pilot.lengths[pair]
                 reply.rtt_s = 2 * (self._pilot.network.pair_latency_s(*pair) or 0.0)
                 longest_s = max(longest_s, reply.seconds + max(0.0, PROBE_TRIPS * reply.rtt_s - SETUP_S))
                 yield Answer(number, step.source, step.target, reply, reply.error, reply.failure)

@@ -26,7 +26,7 @@ from gavotte.measure.plan.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
 from gavotte.measure.plan.holds import hold_of_ways
 from gavotte.measure.plan.methods import METHODS
 from gavotte.measure.plan.round_trips import RoundTrips, round_trips_of
-from gavotte.measure.plan.trials import WAYS, Trial, Way, choose, plan_trials, rounds_of
+from gavotte.measure.plan.trials import WAYS, Trial, UsablePairs, Way, choose, plan_trials, rounds_of
 from gavotte.measure.predict.playing import PlayedCarrier, groups_seen, network_of
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
@@ -232,7 +232,7 @@ def run_experiments(
         for trial in unheard.values():
             # The first experiments of a vanished host's partners were lost with it.
             if gone & {host for pair in trial.pairs for host in pair}:
-                other = choose(tree, trial.link, rate, hosts=here, seed=seed, attempt=attempt + 1)
+                other = choose(UsablePairs(tree, rate, here), trial.link, seed=seed, attempt=attempt + 1)
                 again += [other] if other is not None else []
         hosts = here
         if len(hosts) < 3 or runner.stopped:
@@ -273,7 +273,7 @@ def _next_try(
     3. If no pair lost and there are more sources than targets, all sources.
     """
     trial = tries[0][0]
-    choice = partial(choose, tree, trial.link, rate, hosts=hosts, seed=seed, attempt=len(tries))
+    choice = partial(choose, UsablePairs(tree, rate, hosts), trial.link, seed=seed, attempt=len(tries))
     if _settled([record for _, record in tries]):
         idle = len({pair[0] for pair in trial.pairs}) < len(tree.links[trial.link].sources & set(hosts))
         if tries[-1][1].verdict != "independent" or not idle or len(tree.links[trial.link].targets) == 1:
