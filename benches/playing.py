@@ -23,6 +23,7 @@ from tests.measure.played_network import PlayedNetwork
 from tests.measure.test_estimate import Timed, known_of
 
 from gavotte.formats.network import Network
+from gavotte.formats.parts.lengths import Lengths
 from gavotte.formats.topology import Topology
 from gavotte.measure import Pilot, measure, plan_paths, predict_cost, take_pilot
 from gavotte.measure.plan.cost import Cost
@@ -89,7 +90,8 @@ def _errors(topology: Topology, known: Network, method: str | Method, count: int
 
 
 def _played(plan: PathPlan, known: Network) -> Cost:
-    pilot = Pilot(inventory(plan.names), known.cautious(), foreseen(plan.names, known).hops)
+    lengths = Lengths.of_matrix(foreseen(plan.names, known).hops)
+    pilot = Pilot(inventory(plan.names), known.cautious(), lengths)
     return predict_cost(plan, pilot, None, NEVER)
 
 

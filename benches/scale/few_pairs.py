@@ -210,7 +210,7 @@ def by_pivots(hosts: int, seed: int) -> list[str]:
                 reply = pb.ProbeReply(hops=int(lengths[int(step.source), int(step.target)]))
                 yield Answer(number, step.source, step.target, reply)
 
-    counted = count_by_pivots(send, names, names, seed=seed).lengths
+    counted = count_by_pivots(send, names, names, seed=seed).lengths.matrix()
     wrong = int((counted != lengths).any(axis=1).sum())
     share = f"{100 * pairs / (hosts * (hosts - 1) / 2):.1f} %"
     cells = [f"{hosts:,}, routers", share, str(calls), str(rounds), f"{100 * wrong / hosts:.2f} %"]
@@ -257,7 +257,7 @@ def run(
     return outcome.cells
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -272,7 +272,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     about = machine()
     print(f"{about}; seed {args.seed}")
     print(_pivot_line(PIVOT_COLUMNS))
@@ -309,7 +309,3 @@ def main() -> None:
             rows=rows,
             plot={"kind": "bars", "columns": [4], "unit": "seconds"},
         )
-
-
-if __name__ == "__main__":
-    main()
