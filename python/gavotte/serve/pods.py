@@ -138,6 +138,7 @@ class PodWatch:
         self._complain = complain
         self._stop = threading.Event()
         self._away: set[str] = set()
+        self._marking = threading.Lock()
         self._tried = {label: threading.Event() for label in labels}
 
     def __enter__(self) -> PodWatch:
@@ -160,10 +161,12 @@ class PodWatch:
                     self._follow(label)
                 failures = 0
             except (GavotteError, *DAMAGED) as error:
-                if not self._away:
+                with self._marking:
+                    is_first = not self._away
+                    self._away.add(label)
+                if is_first:
                     reason = error if isinstance(error, GavotteError) else "Kubernetes sent a damaged list of pods"
                     self._complain(f"{reason}; trying again until it does, and scoring by what is known")
-                self._away.add(label)
                 failures += 1
             self._tried[label].set()
             if failures:
