@@ -26,6 +26,7 @@ __all__ = [
     "Guarded",
     "JobProgram",
     "JobReplayed",
+    "Letters",
     "LinkTime",
     "Network",
     "Platform",
@@ -421,6 +422,35 @@ def captured(
         FormatError: when a file is not a capture, or damaged.
         ValueError: when a name is not an end.
     """
+
+@final
+class Letters:
+    """Seal calls to one agent that other agents forward, and open its answers: AES-256-GCM with keys of its own."""
+
+    def __new__(cls, key: bytes) -> Letters:
+        """Derive the keys.
+
+        Args:
+            key: 32 random bytes that the agent got at its enrolment.
+
+        Raises:
+            ValueError: when the length is another.
+        """
+
+    def seal_call(self, number: int, content: bytes) -> bytes:
+        """Seal a call. Each number may be used once."""
+
+    def open_answer(self, call: int, number: int, sealed: bytes) -> bytes:
+        """Open an answer.
+
+        Args:
+            call: the call's number.
+            number: the answer's own; 0 for the first one.
+            sealed: what arrived.
+
+        Raises:
+            ValueError: when it is not the agent's answer of these numbers.
+        """
 
 @final
 class SocketWatch:

@@ -14,6 +14,8 @@ _KEPT = 100
 
 def printable(text: str) -> str:
     """Return text as one line with control characters escaped, so that text from files or hosts is safe to print."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

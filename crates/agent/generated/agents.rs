@@ -106,6 +106,9 @@ pub struct EnrolRequest {
     /// whether to end another exclusive hold of the same user
     #[prost(bool, tag = "10")]
     pub take_over: bool,
+    /// 32 random bytes for this agent alone, with which letters are sealed; empty = it takes none
+    #[prost(bytes = "vec", tag = "11")]
+    pub letter_key: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct EnrolReply {
@@ -936,6 +939,100 @@ pub struct ReadmitRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadmitReply {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct IntroduceRequest {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// those that are known keep their addresses
+    #[prost(message, repeated, tag = "2")]
+    pub peers: ::prost::alloc::vec::Vec<Peer>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IntroduceReply {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ForwardRequest {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub letters: ::prost::alloc::vec::Vec<Letter>,
+    /// the end of each letter's request, which all have in common; not sealed
+    #[prost(bytes = "vec", tag = "3")]
+    pub common: ::prost::alloc::vec::Vec<u8>,
+    /// how long a reply waits for more deliveries, at most 1 s, unless all letters are over
+    #[prost(double, tag = "4")]
+    pub gather_s: f64,
+}
+/// A call for another agent.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Letter {
+    #[prost(string, tag = "1")]
+    pub peer: ::prost::alloc::string::String,
+    /// an encoded Call, sealed with the peer's key
+    #[prost(bytes = "vec", tag = "2")]
+    pub sealed: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Call {
+    /// of this service, neither Enrol nor Forward; or `Resume` with a ResumeRequest
+    #[prost(string, tag = "1")]
+    pub method: ::prost::alloc::string::String,
+    /// encoded; what the letters have in common follows
+    #[prost(bytes = "vec", tag = "2")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    /// SHA-256 of what they have in common; empty = nothing
+    #[prost(bytes = "vec", tag = "3")]
+    pub common_hash: ::prost::alloc::vec::Vec<u8>,
+}
+/// Continues the answers to an earlier call, which an agent keeps for 10 s when the one that forwarded it has gone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeRequest {
+    /// the earlier call's number
+    #[prost(uint64, tag = "1")]
+    pub call: u64,
+    /// the number of the first answer that is missing
+    #[prost(uint32, tag = "2")]
+    pub next: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ForwardReply {
+    #[prost(message, repeated, tag = "1")]
+    pub deliveries: ::prost::alloc::vec::Vec<Delivery>,
+}
+/// What came of a letter.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Delivery {
+    /// its position in the request
+    #[prost(uint32, tag = "1")]
+    pub letter: u32,
+    /// an encoded Answer, sealed with the peer's key
+    #[prost(bytes = "vec", tag = "2")]
+    pub sealed: ::prost::alloc::vec::Vec<u8>,
+    /// whether nothing more will come
+    #[prost(bool, tag = "3")]
+    pub over: bool,
+    /// why the letter, or all of its answers, did not arrive; empty = none
+    #[prost(string, tag = "4")]
+    pub error: ::prost::alloc::string::String,
+    #[prost(enumeration = "Failure", tag = "5")]
+    pub failure: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Answer {
+    /// encoded
+    #[prost(bytes = "vec", tag = "1")]
+    pub reply: ::prost::alloc::vec::Vec<u8>,
+    /// has no reply but the call's status
+    #[prost(bool, tag = "2")]
+    pub last: bool,
+    /// of gRPC
+    #[prost(int32, tag = "3")]
+    pub code: i32,
+    #[prost(string, tag = "4")]
+    pub message: ::prost::alloc::string::String,
+    /// an encoded google.rpc.Status; empty = none
+    #[prost(bytes = "vec", tag = "5")]
+    pub details: ::prost::alloc::vec::Vec<u8>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseRequest {
     #[prost(string, tag = "1")]
@@ -2038,6 +2135,23 @@ pub mod agent_server {
             &self,
             request: tonic::Request<super::ReadmitRequest>,
         ) -> std::result::Result<tonic::Response<super::ReadmitReply>, tonic::Status>;
+        /// Adds peers that the run's hold does not have.
+        async fn introduce(
+            &self,
+            request: tonic::Request<super::IntroduceRequest>,
+        ) -> std::result::Result<tonic::Response<super::IntroduceReply>, tonic::Status>;
+        /// Server streaming response type for the Forward method.
+        type ForwardStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ForwardReply, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Forwards calls of the controller to other agents of the run, and their answers to the controller, so that it need not
+        /// call each of many agents. Each call is sealed for its agent. The agent that forwards it can neither read nor change it.
+        async fn forward(
+            &self,
+            request: tonic::Request<super::ForwardRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ForwardStream>, tonic::Status>;
         /// Keeps bandwidth guarantees from now on, or changes those that it keeps. They are a shared hold that lasts without
         /// its controller until Unguard, at the same time as any other hold. Needs no Enrol.
         async fn guard(
@@ -3107,6 +3221,95 @@ pub mod agent_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/gavotte.agents.Agent/Introduce" => {
+                    #[allow(non_camel_case_types)]
+                    struct IntroduceSvc<T: Agent>(pub Arc<T>);
+                    impl<T: Agent> tonic::server::UnaryService<super::IntroduceRequest>
+                    for IntroduceSvc<T> {
+                        type Response = super::IntroduceReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::IntroduceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Agent>::introduce(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = IntroduceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/gavotte.agents.Agent/Forward" => {
+                    #[allow(non_camel_case_types)]
+                    struct ForwardSvc<T: Agent>(pub Arc<T>);
+                    impl<
+                        T: Agent,
+                    > tonic::server::ServerStreamingService<super::ForwardRequest>
+                    for ForwardSvc<T> {
+                        type Response = super::ForwardReply;
+                        type ResponseStream = T::ForwardStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ForwardRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Agent>::forward(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ForwardSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -702,6 +702,63 @@ pub mod agent_client {
                 .insert(GrpcMethod::new("gavotte.agents.Agent", "Readmit"));
             self.inner.unary(req, path, codec).await
         }
+        /// Adds peers that the run's hold does not have.
+        pub async fn introduce(
+            &mut self,
+            request: impl tonic::IntoRequest<
+                ::gavotte_agent::contract::agents::IntroduceRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<::gavotte_agent::contract::agents::IntroduceReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/gavotte.agents.Agent/Introduce",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("gavotte.agents.Agent", "Introduce"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Forwards calls of the controller to other agents of the run, and their answers to the controller, so that it need not
+        /// call each of many agents. Each call is sealed for its agent. The agent that forwards it can neither read nor change it.
+        pub async fn forward(
+            &mut self,
+            request: impl tonic::IntoRequest<
+                ::gavotte_agent::contract::agents::ForwardRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<
+                tonic::codec::Streaming<::gavotte_agent::contract::agents::ForwardReply>,
+            >,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/gavotte.agents.Agent/Forward",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("gavotte.agents.Agent", "Forward"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Keeps bandwidth guarantees from now on, or changes those that it keeps. They are a shared hold that lasts without
         /// its controller until Unguard, at the same time as any other hold. Needs no Enrol.
         pub async fn guard(

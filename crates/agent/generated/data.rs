@@ -30,7 +30,7 @@ pub struct Hello {
     /// zeros that fill a TCP segment, unless one is known to reach the acceptor
     #[prost(bytes = "vec", tag = "9")]
     pub padding: ::prost::alloc::vec::Vec<u8>,
-    #[prost(oneof = "hello::Work", tags = "4, 5, 6, 7, 8, 10, 11")]
+    #[prost(oneof = "hello::Work", tags = "4, 5, 6, 7, 8, 10, 11, 12")]
     pub work: ::core::option::Option<hello::Work>,
 }
 /// Nested message and enum types in `Hello`.
@@ -53,6 +53,8 @@ pub mod hello {
         Line(super::Line),
         #[prost(message, tag = "11")]
         CalledBack(super::CalledBack),
+        #[prost(message, tag = "12")]
+        Lettered(super::Lettered),
     }
 }
 /// Asks only whether the peer is reachable.
@@ -77,6 +79,17 @@ pub struct CallMe {
 pub struct CalledBack {
     #[prost(fixed64, tag = "1")]
     pub number: u64,
+}
+/// Brings a call of the controller, and takes its answers back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lettered {}
+/// A part of something longer than a frame.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Part {
+    #[prost(bytes = "vec", tag = "1")]
+    pub bytes: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bool, tag = "2")]
+    pub last: bool,
 }
 /// Asks for blocks of a broadcast's object.
 #[derive(Clone, PartialEq, ::prost::Message)]

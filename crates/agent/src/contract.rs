@@ -12,7 +12,7 @@ pub mod data {
 }
 
 /// Version of the contract. It grows with every incompatible change.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 
 /// Longest message of a frame in bytes.
 pub const MAX_FRAME_BYTES: usize = 65_536;

@@ -11,6 +11,7 @@ mod constant;
 mod errors;
 mod fluid;
 mod guarded;
+mod letters;
 mod network;
 mod problem;
 mod replay;
@@ -39,6 +40,8 @@ mod _core {
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
     #[pymodule_export]
     use crate::guarded::{Guarded, protections, simulate_guarded};
+    #[pymodule_export]
+    use crate::letters::Letters;
     #[pymodule_export]
     use crate::network::Network;
     #[pymodule_export]

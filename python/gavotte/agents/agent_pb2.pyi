@@ -205,7 +205,7 @@ class Budget(_message.Message):
     def __init__(self, max_bytes: _Optional[int] = ..., max_seconds: _Optional[float] = ...) -> None: ...
 
 class EnrolRequest(_message.Message):
-    __slots__ = ("run_id", "secret", "self", "peers", "budget", "mode", "purpose", "user", "lease_s", "take_over")
+    __slots__ = ("run_id", "secret", "self", "peers", "budget", "mode", "purpose", "user", "lease_s", "take_over", "letter_key")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     SELF_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +216,7 @@ class EnrolRequest(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
     TAKE_OVER_FIELD_NUMBER: _ClassVar[int]
+    LETTER_KEY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     secret: bytes
     self: str
@@ -226,7 +227,8 @@ class EnrolRequest(_message.Message):
     user: str
     lease_s: float
     take_over: bool
-    def __init__(self_, run_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., self: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., mode: _Optional[_Union[Mode, str]] = ..., purpose: _Optional[str] = ..., user: _Optional[str] = ..., lease_s: _Optional[float] = ..., take_over: bool = ...) -> None: ...
+    letter_key: bytes
+    def __init__(self_, run_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., self: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., mode: _Optional[_Union[Mode, str]] = ..., purpose: _Optional[str] = ..., user: _Optional[str] = ..., lease_s: _Optional[float] = ..., take_over: bool = ..., letter_key: _Optional[bytes] = ...) -> None: ...
 
 class EnrolReply(_message.Message):
     __slots__ = ("budget",)
@@ -939,6 +941,90 @@ class ReadmitRequest(_message.Message):
 class ReadmitReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class IntroduceRequest(_message.Message):
+    __slots__ = ("run_id", "peers")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    peers: _containers.RepeatedCompositeFieldContainer[Peer]
+    def __init__(self, run_id: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ...) -> None: ...
+
+class IntroduceReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ForwardRequest(_message.Message):
+    __slots__ = ("run_id", "letters", "common", "gather_s")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    COMMON_FIELD_NUMBER: _ClassVar[int]
+    GATHER_S_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    letters: _containers.RepeatedCompositeFieldContainer[Letter]
+    common: bytes
+    gather_s: float
+    def __init__(self, run_id: _Optional[str] = ..., letters: _Optional[_Iterable[_Union[Letter, _Mapping]]] = ..., common: _Optional[bytes] = ..., gather_s: _Optional[float] = ...) -> None: ...
+
+class Letter(_message.Message):
+    __slots__ = ("peer", "sealed")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    peer: str
+    sealed: bytes
+    def __init__(self, peer: _Optional[str] = ..., sealed: _Optional[bytes] = ...) -> None: ...
+
+class Call(_message.Message):
+    __slots__ = ("method", "request", "common_hash")
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    COMMON_HASH_FIELD_NUMBER: _ClassVar[int]
+    method: str
+    request: bytes
+    common_hash: bytes
+    def __init__(self, method: _Optional[str] = ..., request: _Optional[bytes] = ..., common_hash: _Optional[bytes] = ...) -> None: ...
+
+class ResumeRequest(_message.Message):
+    __slots__ = ("call", "next")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    call: int
+    next: int
+    def __init__(self, call: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+
+class ForwardReply(_message.Message):
+    __slots__ = ("deliveries",)
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    deliveries: _containers.RepeatedCompositeFieldContainer[Delivery]
+    def __init__(self, deliveries: _Optional[_Iterable[_Union[Delivery, _Mapping]]] = ...) -> None: ...
+
+class Delivery(_message.Message):
+    __slots__ = ("letter", "sealed", "over", "error", "failure")
+    LETTER_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    letter: int
+    sealed: bytes
+    over: bool
+    error: str
+    failure: Failure
+    def __init__(self, letter: _Optional[int] = ..., sealed: _Optional[bytes] = ..., over: bool = ..., error: _Optional[str] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("reply", "last", "code", "message", "details")
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    reply: bytes
+    last: bool
+    code: int
+    message: str
+    details: bytes
+    def __init__(self, reply: _Optional[bytes] = ..., last: bool = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., details: _Optional[bytes] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("run_id",)

@@ -124,6 +124,16 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.ReadmitReply.FromString,
                 )
+        self.Introduce = channel.unary_unary(
+                '/gavotte.agents.Agent/Introduce',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.IntroduceRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.IntroduceReply.FromString,
+                )
+        self.Forward = channel.unary_stream(
+                '/gavotte.agents.Agent/Forward',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.ForwardRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.ForwardReply.FromString,
+                )
         self.Guard = channel.unary_unary(
                 '/gavotte.agents.Agent/Guard',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.GuardRequest.SerializeToString,
@@ -324,6 +334,21 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Introduce(self, request, context):
+        """Adds peers that the run's hold does not have.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Forward(self, request, context):
+        """Forwards calls of the controller to other agents of the run, and their answers to the controller, so that it need not
+        call each of many agents. Each call is sealed for its agent. The agent that forwards it can neither read nor change it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Guard(self, request, context):
         """Keeps bandwidth guarantees from now on, or changes those that it keeps. They are a shared hold that lasts without
         its controller until Unguard, at the same time as any other hold. Needs no Enrol.
@@ -480,6 +505,16 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Readmit,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.ReadmitReply.SerializeToString,
+            ),
+            'Introduce': grpc.unary_unary_rpc_method_handler(
+                    servicer.Introduce,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.IntroduceRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.IntroduceReply.SerializeToString,
+            ),
+            'Forward': grpc.unary_stream_rpc_method_handler(
+                    servicer.Forward,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.ForwardRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.ForwardReply.SerializeToString,
             ),
             'Guard': grpc.unary_unary_rpc_method_handler(
                     servicer.Guard,

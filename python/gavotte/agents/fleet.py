@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableSequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from gavotte.agents.asking import CALL_DEADLINE_S
 from gavotte.agents.callbacks import Pair, closed_paths, open_lines
 from gavotte.agents.calls import aside
 from gavotte.agents.choosing import choose
+from gavotte.agents.letters import Correspondent
 from gavotte.agents.neighbours import STANDING, Neighbour, neighbours, this_user
 from gavotte.agents.orders import Orders
 from gavotte.agents.reach import Reach
@@ -28,7 +29,7 @@ from gavotte.formats.inventory import Host, Inventory
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 12
+PROTOCOL = 13
 """Protocol version. It must equal the agent's, and grows with every incompatible change of `proto/`."""
 
 BACK_S = 0.5
@@ -43,6 +44,9 @@ LEAST_LEASE_S = 6.0
 MOST_LEASE_S = 20.0
 """Longest lease."""
 
+LEASE_AGENTS_S = 6e-3
+"""A lease is at least this long for each agent: the time in which a busy controller enrols one."""
+
 LEASE_GREETINGS = 40.0
 """A lease is longer than `LEAST_LEASE_S` by this many times the greeting of the slowest agent."""
 
@@ -52,6 +56,9 @@ SILENT_S = 10.0
 SHOWN = 3
 """Number of hosts that a warning names."""
 
+INTRODUCE_DEADLINE_S = 60.0
+"""Deadline for telling agents the addresses of all hosts: 400 kB for 10,000."""
+
 LATE_S = 1.0
 """If a renewal begins or ends this much later than planned, this machine is short of processors. Agents that did not
 answer may have done so."""
@@ -60,7 +67,7 @@ RENEWALS = 3
 """Renewals within one lease. An agent that misses this many in a row has released the run, or will when it wakes."""
 
 
-def lease_of(greeting_s: float) -> float:
+def lease_of(greeting_s: float, agents: int = 1) -> float:
     """Return the lease of a run in seconds.
 
     Renewals of far agents, and those of a controller that is short of processors, are late or sent again. Agents of a
@@ -68,8 +75,9 @@ def lease_of(greeting_s: float) -> float:
 
     Args:
         greeting_s: time until the slowest agent answered the run's first call, which opens its connection.
+        agents: number of agents.
     """
-    return min(MOST_LEASE_S, LEAST_LEASE_S + LEASE_GREETINGS * greeting_s)
+    return max(min(MOST_LEASE_S, LEAST_LEASE_S + LEASE_GREETINGS * greeting_s), LEASE_AGENTS_S * agents)
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,7 @@ class Fleet(Orders):
         self.missing |= unresolved
         self.health: dict[str, pb.HealthReply] = {}
         self._enrolled: dict[str, pb.EnrolRequest] = {}
+        self._peers: dict[str, pb.Peer] = {}
         self.warnings: list[str] = []
         self.silent: set[str] = set()
         self._unanswered: Counter[str] = Counter()
@@ -143,7 +152,7 @@ class Fleet(Orders):
         answers = self._ask("Health", dict.fromkeys(self._stubs.keys() - self.missing.keys(), request))
         ended_s = time.monotonic() - begin_s
         here = [name for name, reply in answers.items() if not isinstance(reply, AgentError)]
-        self.lease_s = lease_of(max((self._took_s.get(name, ended_s) for name in here), default=0.0))
+        self.lease_s = lease_of(max((self._took_s.get(name, ended_s) for name in here), default=0.0), len(here))
         for host in self.inventory.host:
             if host.name in self.missing:
                 continue
@@ -178,14 +187,18 @@ class Fleet(Orders):
             AgentError: when no agent takes part.
         """
         secret = secrets.token_bytes(32)
-        peers = [_peer(host, self.health[host.name]) for host in self.hosts]
+        names = [host.name for host in self.hosts]
+        self._forwarding.begin(names)
+        self._peers = {host.name: _peer(host, self.health[host.name]) for host in self.hosts}
+        self._forwarding.correspondents = {name: Correspondent() for name in names if self._forwarding.forwarders}
         spend = pb.Budget(max_bytes=budget.max_bytes, max_seconds=budget.max_seconds)
         requests = {
             host.name: pb.EnrolRequest(
                 run_id=self.run_id,
                 secret=secret,
                 self=host.name,
-                peers=peers,
+                peers=self._first_peers(host.name),
+                letter_key=self._letter_key(host.name),
                 budget=spend,
                 mode=self._mode,
                 purpose=self._purpose,
@@ -215,16 +228,47 @@ class Fleet(Orders):
                     lease_left_s=reply.lease_left_s,
                     lease_s=reply.lease_s,
                 )
-        for name, reply in refusals.items():
-            self.missing[name] = f"its agent does not take part ({reply})"
-            self.hosts = [host for host in self.hosts if host.name != name]
+        self._leave_out(refusals)
         if not self.hosts:
             name, reply = next(iter(refusals.items()))
             raise AgentError(f"the agent on {name} refuses the run: {reply}", failure=reply.failure)
         # An attempt that was refused has released agents that other runs held.
         self.taken_over.clear()
         self._enrolled = requests
+        if self._forwarding.forwarders:
+            here = {host.name for host in self.hosts}
+            self._leave_out(self._introduced(here.intersection(self._forwarding.forwarders)))
+            # To introduce thousands of agents to each other may take longer than a lease.
+            aside(self.attend)
+            self._leave_out(self._introduced(here.difference(self._forwarding.forwarders)))
+            # A connection takes 50 kB, and its agent pings it every 5 s.
+            aside(lambda: self._stubs.rest(here.difference(self._forwarding.forwarders)))
         self._chosen = choose(self, self.hosts)
+
+    def _leave_out(self, refusals: Mapping[str, AgentError]) -> None:
+        """Continue without agents that do not take part."""
+        for name, reply in refusals.items():
+            self.missing[name] = f"its agent does not take part ({reply})"
+        self.hosts = [host for host in self.hosts if host.name not in refusals]
+
+    def _first_peers(self, name: str) -> list[pb.Peer]:
+        """Return the peers with which an agent is enrolled: all, or those from which letters come to it."""
+        if not self._forwarding.forwarders:
+            here = {host.name for host in self.hosts} | {name}
+            return [peer for each, peer in self._peers.items() if each in here]
+        first = dict.fromkeys([name, *self._forwarding.near(name)])
+        return [self._peers[each] for each in first if each in self._peers]
+
+    def _letter_key(self, name: str) -> bytes:
+        own = self._forwarding.correspondents.get(name)
+        return own.key if own else b""
+
+    def _introduced(self, names: Iterable[str]) -> dict[str, AgentError]:
+        """Let agents know all peers, if they were enrolled with few. Return the errors of those that do not."""
+        asked = dict.fromkeys(names, pb.IntroduceRequest(run_id=self.run_id)) if self._forwarding.forwarders else {}
+        peers = pb.IntroduceRequest(peers=self._peers.values()).SerializeToString() if asked else b""
+        replies = aside(lambda: self._answers("Introduce", asked, INTRODUCE_DEADLINE_S, peers))
+        return {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
 
     def move(self, target: str, address: str, sources: Iterable[str]) -> None:
         """Let some hosts use another address of a host from now on."""
@@ -233,9 +277,7 @@ class Fleet(Orders):
         peer.address = address
         request = pb.ReadmitRequest(run_id=self.run_id, peer=peer)
         for source in sources:
-            for own in self._enrolled[source].peers:
-                if own.name == target:
-                    own.CopyFrom(peer)
+            _replace(self._enrolled[source].peers, peer)
         self._ask("Readmit", dict.fromkeys(sources, request))
 
     def address(self, source: str, target: str) -> str:
@@ -301,17 +343,18 @@ class Fleet(Orders):
             request = pb.EnrolRequest()
             request.CopyFrom(next(iter(self._enrolled.values())))
             # The addresses that another host has found need not be those that this one reaches.
-            peers = [*(_peer(other, self.health[other.name]) for other in self.hosts if other.name != name), me]
+            self._peers[name] = me
             request.self = name
             del request.peers[:]
-            request.peers.extend(peers)
-            refusal = self._ask("Enrol", {name: request})[name]
-            if isinstance(refusal, AgentError):
+            request.peers.extend(self._first_peers(name))
+            refusal = self._enrol_one(name, request)
+            if refusal is not None:
                 return f"its agent does not take part ({refusal})"
             self._enrolled[name] = request
-            for other in self._enrolled.values():
-                if all(peer.name != name for peer in other.peers):
-                    other.peers.append(me)
+            if not self._forwarding.forwarders:
+                for other in self._enrolled.values():
+                    if all(peer.name != name for peer in other.peers):
+                        other.peers.append(me)
             self._welcome(host, health, me)
         return ""
 
@@ -319,7 +362,10 @@ class Fleet(Orders):
         """Release all agents. An agent that does not answer frees itself when its lease ends."""
         logger.debug("run %s: releasing %d agents", self.run_id, len(self.health))
         request = pb.ReleaseRequest(run_id=self.run_id)
-        self._ask("Release", dict.fromkeys(self.health, request))
+        forwarders = set(self._forwarding.forwarders)
+        for names in (self.health.keys() - forwarders, self.health.keys() & forwarders):
+            if names:
+                self._ask("Release", dict.fromkeys(names, request))
 
     def renew(self) -> dict[str, Any]:
         """Renew the lease at all agents, and drop those that are silent. Call this every `renewal_s`.
@@ -358,10 +404,16 @@ class Fleet(Orders):
         another thread blocks, therefore keeps its leases.
         """
         request = pb.AttendRequest(run_id=self.run_id)
-        for name in self.health:
-            call = self._attended.get(name)
-            if (call is None or call.done()) and name not in self.away:
-                self._attended[name] = self._stubs[name].Attend(request)
+        away = self.away
+        calls = {name: self._attended.get(name) for name in self.health if name not in away}
+        names = [name for name, call in calls.items() if call is None or call.done()]
+        forwarded = self._forwarding.sort("Attend", names, away)
+        for name in set(names).difference(*forwarded.values()):
+            self._attended[name] = self._stubs[name].Attend(request)
+        for by, some in forwarded.items():
+            # No thread reads the stream. It has no messages, and waiting for some takes 1 ms of each second.
+            stream = self._forwarding.send(by, self._forwarding.letters("Attend", dict.fromkeys(some, request)))
+            self._attended |= dict.fromkeys(some, stream)
 
     def is_alone(self) -> bool:
         """Return whether fewer than two agents are left, as far as the last `renew` knows."""
@@ -402,12 +454,24 @@ class Fleet(Orders):
         request = self._enrolled[name]
         me = next(peer for peer in request.peers if peer.name == name)
         me.data_port = health.data_port
+        self._peers[name].data_port = health.data_port
         if request.budget.max_bytes:
             request.budget.max_bytes = max(1, request.budget.max_bytes - self._sent.pop(name, 0))
-        if isinstance(self._ask("Enrol", {name: request})[name], AgentError):
+        if self._enrol_one(name, request) is not None:
             return False
         self._welcome(next(host for host in self.inventory.host if host.name == name), health, me)
         return True
+
+    def _enrol_one(self, name: str, request: pb.EnrolRequest) -> AgentError | None:
+        """Enrol one more agent, or one again, under a key of its own. Return why it does not take part."""
+        if self._forwarding.forwarders:
+            own = self._forwarding.correspondents[name] = Correspondent()
+            self._forwarding.trust(name)
+            request.letter_key = own.key
+        reply = self._ask("Enrol", {name: request})[name]
+        if isinstance(reply, AgentError):
+            return reply
+        return self._introduced([name]).get(name)
 
     def _welcome(self, host: Host, health: pb.HealthReply, me: pb.Peer) -> None:
         """Announce to the other agents a host that takes part from now on."""
@@ -484,7 +548,7 @@ class Fleet(Orders):
             host: its name.
             reason: why, in one line.
         """
-        calls = list(self._open.get(host, ()))
+        calls = [*self._open.get(host, ()), *(mail for mail in list(self._mails) if mail.by == host)]
         requests = {}
         if host not in self.lost:
             logger.info("%s: dropped: %s", host, reason)
@@ -507,6 +571,15 @@ class Fleet(Orders):
 def _peer(host: Host, health: pb.HealthReply) -> pb.Peer:
     origins = [host.address, *host.addresses] if host.addresses else []
     return pb.Peer(name=host.name, address=host.address, data_port=health.data_port, origins=origins)
+
+
+def _replace(peers: MutableSequence[pb.Peer], peer: pb.Peer) -> None:
+    """Put a peer in the place of the one of its name, or at the end."""
+    for own in peers:
+        if own.name == peer.name:
+            own.CopyFrom(peer)
+            return
+    peers.append(peer)
 
 
 def unusable(reply: pb.HealthReply | AgentError) -> str:

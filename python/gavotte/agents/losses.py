@@ -130,6 +130,8 @@ class Losses:
         # One thread at a time, so that no host is asked twice.
         with self._asking:
             candidates = self._candidates()
+            if not candidates:
+                return {}
             for host in candidates:
                 if reaches(host):
                     self.reaches(host)

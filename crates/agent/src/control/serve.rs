@@ -14,7 +14,9 @@ use tonic::transport::server::TcpIncoming;
 use tracing::{debug, info, warn};
 
 use crate::contract::agents::agent_server::AgentServer;
+use crate::contract::data::hello::Work;
 use crate::control::doors::Doors;
+use crate::control::letters;
 use crate::control::service::Service;
 use crate::guarantee::stored::StateFile;
 use crate::guarantee::{Guarantees, orphan};
@@ -77,6 +79,19 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
     let version = env!("CARGO_PKG_VERSION");
     let doors = doors.into();
     let service = Service::new(plane.clone(), guarantees.clone());
+    let taking = service.clone();
+    let receive = move |guest, work| {
+        let service = taking.clone();
+        async move {
+            match work {
+                Some(Work::Lettered(_)) => {
+                    letters::receive(service, guest);
+                    Ok(())
+                }
+                work => reception::receive(guest, work).await,
+            }
+        }
+    };
     let service = AgentServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
     let resuming = {
         let (guarantees, plane) = (guarantees.clone(), plane.clone());
@@ -86,7 +101,7 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
             }
         })
     };
-    let accepting = tokio::spawn(door::run(plane.clone(), data, reception::receive));
+    let accepting = tokio::spawn(door::run(plane.clone(), data, receive));
     let (stopping, stopped) = watch::channel(());
     let stop_signal = |mut stopped: watch::Receiver<()>| async move {
         // An error means that the other end is gone, which also means to stop.

@@ -12,14 +12,16 @@ use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
     AttendReply, AttendRequest, BroadcastReply, BroadcastRequest, CallBackReply, CallBackRequest, DiscardReply,
-    DiscardRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, ExcuseReply, ExcuseRequest, Failure, GreetReply,
-    GreetRequest, GuardReply, GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, HeardReply,
-    HeardRequest, ListenReply, ListenRequest, LogsReply, LogsRequest, LookReply, LookRequest, ManifestReply,
-    ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest,
-    ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpaceReply, SpaceRequest,
-    SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest,
-    WatchReply, WatchRequest, agent_server::Agent,
+    DiscardRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, ExcuseReply, ExcuseRequest, Failure,
+    ForwardReply, ForwardRequest, GreetReply, GreetRequest, GuardReply, GuardRequest, GuardedReply, GuardedRequest,
+    HealthReply, HealthRequest, HeardReply, HeardRequest, IntroduceReply, IntroduceRequest, ListenReply, ListenRequest,
+    LogsReply, LogsRequest, LookReply, LookRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour,
+    PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply,
+    RenewRequest, ReplayReply, ReplayRequest, SpaceReply, SpaceRequest, SpliceReply, SpliceRequest, StartReply,
+    StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest, WatchReply, WatchRequest,
+    agent_server::Agent,
 };
+use crate::control::forwarding::{self, MAX_LETTERS};
 use crate::control::{host, watching};
 use crate::error::WorkError;
 use crate::guarantee::{Guarantees, GuardError, orphan};
@@ -123,6 +125,7 @@ impl Agent for Service {
     type MeasureStream = ReceiverStream<Result<ProbeReply, Status>>;
     type ReplayStream = ReceiverStream<Result<ReplayReply, Status>>;
     type BroadcastStream = ReceiverStream<Result<BroadcastReply, Status>>;
+    type ForwardStream = ReceiverStream<Result<ForwardReply, Status>>;
     type WatchStream = ReceiverStream<Result<WatchReply, Status>>;
 
     async fn health(&self, _: Request<HealthRequest>) -> Result<Response<HealthReply>, Status> {
@@ -344,6 +347,25 @@ impl Agent for Service {
         let ReadmitRequest { run_id, peer } = request.into_inner();
         self.plane.holds.of(&run_id)?.readmit(peer.unwrap_or_default())?;
         Ok(Response::new(ReadmitReply {}))
+    }
+
+    async fn introduce(&self, request: Request<IntroduceRequest>) -> Result<Response<IntroduceReply>, Status> {
+        let IntroduceRequest { run_id, peers } = request.into_inner();
+        self.plane.holds.of(&run_id)?.introduce(peers)?;
+        Ok(Response::new(IntroduceReply {}))
+    }
+
+    async fn forward(&self, request: Request<ForwardRequest>) -> Result<Response<Self::ForwardStream>, Status> {
+        let request = request.into_inner();
+        if request.letters.len() > MAX_LETTERS {
+            let text = format!("letters: at most {MAX_LETTERS}, not {}", request.letters.len());
+            return Err(invalid(text));
+        }
+        let hold = self.plane.holds.of(&request.run_id)?;
+        let (replies, stream) = mpsc::channel(PENDING_REPLIES);
+        let span = info_span!("forward", run = hold.run_id);
+        tokio::spawn(forwarding::run(Arc::clone(&self.plane), hold, request, replies).instrument(span));
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn guard(&self, request: Request<GuardRequest>) -> Result<Response<GuardReply>, Status> {

@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod dropped;
 pub mod jobs;
+pub mod letterbox;
 pub mod peers;
 pub mod registry;
 pub mod rounds;
@@ -25,6 +26,7 @@ use crate::error::WorkError;
 use crate::hold::budget::Allowance;
 use crate::hold::dropped::Dropped;
 use crate::hold::jobs::{All, Job, JobError, Jobs, Label, State};
+use crate::hold::letterbox::Letterbox;
 use crate::hold::peers::Peers;
 use crate::hold::rounds::Rounds;
 use crate::hold::secret::Secret;
@@ -105,6 +107,8 @@ pub struct Hold {
     pub rounds: Rounds,
     /// The peers without which the run continues.
     pub dropped: Dropped,
+    /// Opens the calls that other agents forward; `None` if it takes none.
+    pub letterbox: Option<Letterbox>,
     /// The run's jobs.
     pub jobs: Jobs,
     /// Values that the run's jobs keep for peers that ask for them.
@@ -129,6 +133,12 @@ impl Hold {
         let secret = Secret::new(&request.secret)
             .ok_or_else(|| invalid(format!("secret: 32 bytes, not {}", request.secret.len())))?;
         let peers = Peers::new(&request.self_, request.peers).map_err(invalid)?;
+        let letterbox = match request.letter_key.as_slice() {
+            [] => None,
+            key => {
+                Some(Letterbox::new(key).ok_or_else(|| invalid(format!("letter_key: 32 bytes, not {}", key.len())))?)
+            }
+        };
         let asked = request.budget.unwrap_or_default();
         let max_bytes = if asked.max_bytes == 0 {
             caps.max_bytes
@@ -163,6 +173,7 @@ impl Hold {
             budget: Allowance::new(max_bytes),
             rounds: Rounds::default(),
             dropped: Dropped::default(),
+            letterbox,
             jobs: Jobs::new(label, all),
             shelf: Shelf::default(),
             greeters: Mutex::default(),
@@ -338,6 +349,14 @@ impl Hold {
         Ok(())
     }
 
+    /// Adds peers that the run does not have yet.
+    ///
+    /// # Errors
+    /// If the address of one is not a host's, or there are too many peers. None are added then.
+    pub fn introduce(&self, peers: Vec<Peer>) -> Result<(), HoldError> {
+        self.peers.add(peers).map_err(HoldError::Invalid)
+    }
+
     /// Ends the hold.
     pub fn end(&self) {
         self.over.send_replace(true);
@@ -439,6 +458,7 @@ pub(crate) mod tests {
     fn senseless_enrolments_are_named() {
         assert!(refused(|r| r.secret.truncate(31)).contains("secret"));
         assert!(refused(|r| r.self_.clear()).contains("self"));
+        assert!(refused(|r| r.letter_key = vec![1; 31]).contains("letter_key"));
         assert!(refused(|r| r.peers.push(peer("b", "10.0.0.9"))).contains("twice"));
         for address in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "host.example"] {
             assert!(

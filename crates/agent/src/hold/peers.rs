@@ -17,14 +17,25 @@ const MAX_ORIGINS: usize = 16;
 #[derive(Debug)]
 pub struct Peers {
     own: String,
-    places: RwLock<HashMap<String, Place>>,
+    places: RwLock<Places>,
 }
+
+/// A run may have 10,000 peers, each of which takes 50 bytes and its name.
+type Places = HashMap<Box<str>, Place>;
 
 /// Where a peer is.
 #[derive(Debug)]
 struct Place {
     ip: IpAddr,
-    /// Its data port, as this agent reaches it, or why it cannot.
+    data_port: u16,
+    /// What few peers have.
+    special: Option<Box<Special>>,
+}
+
+/// What few peers have.
+#[derive(Debug)]
+struct Special {
+    /// Its data port, as this agent reaches it through the interface that its address names, or why it cannot.
     address: Result<SocketAddr, String>,
     /// Further addresses that its connections may come from.
     origins: Vec<IpAddr>,
@@ -47,16 +58,30 @@ impl Place {
                 peer.name, peer.address, peer.data_port
             )
         })?;
+        // Only the paths to this peer fail if this host lacks the interface that its address names.
+        let address = zone::parse(&peer.address, bare.port());
+        let origins = origins.collect::<Result<Vec<_>, _>>()?;
+        let usual = address.as_ref() == Ok(&bare) && origins.is_empty();
         Ok(Self {
             ip: bare.ip(),
-            // Only the paths to this peer fail if this host lacks the interface that its address names.
-            address: zone::parse(&peer.address, bare.port()),
-            origins: origins.collect::<Result<_, _>>()?,
+            data_port: bare.port(),
+            special: (!usual).then(|| Box::new(Special { address, origins })),
         })
     }
 
+    fn address(&self) -> Result<SocketAddr, String> {
+        match &self.special {
+            None => Ok(SocketAddr::new(self.ip, self.data_port)),
+            Some(special) => special.address.clone(),
+        }
+    }
+
     fn is_at(&self, remote: IpAddr) -> bool {
-        self.ip == remote || self.origins.contains(&remote)
+        self.ip == remote
+            || self
+                .special
+                .as_ref()
+                .is_some_and(|special| special.origins.contains(&remote))
     }
 }
 
@@ -69,10 +94,10 @@ impl Peers {
         if peers.len() > MAX_PEERS {
             return Err(format!("peers: at most {MAX_PEERS}, not {}", peers.len()));
         }
-        let mut places = HashMap::new();
+        let mut places = Places::new();
         for peer in peers {
             let place = Place::of(&peer)?;
-            if places.insert(peer.name.clone(), place).is_some() {
+            if places.insert(peer.name.as_str().into(), place).is_some() {
                 return Err(format!("peer `{}` appears twice", peer.name));
             }
         }
@@ -89,13 +114,33 @@ impl Peers {
     pub fn renew(&self, peer: Peer) -> Result<(), String> {
         let now = Place::of(&peer)?;
         let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
-        if places.len() >= MAX_PEERS && !places.contains_key(&peer.name) {
+        if places.len() >= MAX_PEERS && !places.contains_key(peer.name.as_str()) {
             return Err(format!(
                 "peer `{}`: the run has {MAX_PEERS} peers already, which is the limit",
                 peer.name
             ));
         }
-        places.insert(peer.name, now);
+        places.insert(peer.name.into(), now);
+        Ok(())
+    }
+
+    /// Adds peers. Those that are known keep their addresses.
+    ///
+    /// # Errors
+    /// A text that names the invalid peer, or says that there are too many. None are added then.
+    pub fn add(&self, peers: Vec<Peer>) -> Result<(), String> {
+        let new = peers
+            .into_iter()
+            .map(|peer| Place::of(&peer).map(|place| (peer.name.into(), place)));
+        let new: Vec<(Box<str>, Place)> = new.collect::<Result<_, String>>()?;
+        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        let count = places.len() + new.iter().filter(|(name, _)| !places.contains_key(name)).count();
+        if count > MAX_PEERS {
+            return Err(format!("peers: at most {MAX_PEERS}, not {count}"));
+        }
+        for (name, place) in new {
+            places.entry(name).or_insert(place);
+        }
         Ok(())
     }
 
@@ -110,7 +155,7 @@ impl Peers {
         let place = places
             .get(name)
             .ok_or_else(|| WorkError::UnknownPeer(name.to_owned()))?;
-        place.address.clone().map_err(WorkError::NoInterface)
+        place.address().map_err(WorkError::NoInterface)
     }
 
     /// Checks that `name` is an enrolled peer, whether or not this host can reach it.
@@ -137,7 +182,7 @@ impl Peers {
         self.read().get(source).is_some_and(|place| place.is_at(remote))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<String, Place>> {
+    fn read(&self) -> RwLockReadGuard<'_, Places> {
         // The lock cannot be poisoned half-way through a change: no code panics while it is held.
         self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,7 +278,10 @@ mod tests {
             origins: vec!["0.0.0.0".into()],
             ..peer("b", "10.0.0.2")
         };
-        assert!(peers.renew(nowhere).unwrap_err().contains("`b`"));
+        assert!(peers.renew(nowhere.clone()).unwrap_err().contains("`b`"));
         assert!(peers.get("b").is_ok());
+        assert!(peers.add(vec![peer("d", "10.0.0.5"), nowhere]).is_err() && peers.get("d").is_err());
+        peers.add(vec![peer("d", "10.0.0.5"), peer("b", "10.0.0.9")]).unwrap();
+        assert!(peers.is_at("d", ip("10.0.0.5"), local) && !peers.is_at("b", ip("10.0.0.9"), local));
     }
 }

@@ -9,6 +9,7 @@ mod greeters;
 pub mod handshake;
 pub(crate) mod leash;
 pub mod mtus;
+pub mod parts;
 pub mod pulse;
 pub mod records;
 pub mod sealed;

@@ -100,6 +100,12 @@ pub fn errand(work: Option<Work>) -> Errand {
             patience: None,
             answer: Ok(Box::new(callback::Delivered(back.number))),
         },
+        // The agent's control takes letters before they come here.
+        Some(Work::Lettered(_)) => Errand {
+            round: None,
+            patience: Some(PATIENCE),
+            answer: Err(WorkError::Request("this agent takes no letters".into())),
+        },
         Some(Work::Excuse(excuse)) => Errand {
             round: Some(excuse.round),
             patience: Some(PATIENCE),

@@ -5,6 +5,7 @@ mod agents;
 mod callbacks;
 mod command;
 mod doors;
+mod forwarding;
 mod generated;
 mod gone;
 mod greetings;

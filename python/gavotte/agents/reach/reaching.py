@@ -152,6 +152,19 @@ class Reach:
             self._resources.callback(channel.close)
         return channel
 
+    def rest(self, name: str) -> None:
+        """Close the connection to a host that is seldom called. SSH tunnels stay open: their agents end with them."""
+        channel = self.channels.pop(name, None)
+        if channel is not None:
+            channel.close()
+
+    def reopened(self, name: str) -> grpc.Channel:
+        """Return a new connection to a host whose connection was closed. Any thread may call this."""
+        channel = self.channels[name] = self._channel(self._hosts[name])
+        if self._resources is not None:
+            self._resources.callback(channel.close)
+        return channel
+
     def _channel(self, host: Host) -> grpc.Channel:
         route = host.route
         if isinstance(route, TlsRoute):
