@@ -12,7 +12,7 @@ from tests.measure.random_clouds import KINDS, random_cloud
 from tests.measure.test_racks import racks
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.adapt.overlap import MIN_OVERLAP_S, Series, Together, judge, together
+from gavotte.measure.adapt.overlap import MIN_OVERLAP_S, PACKET_BITS, Series, Together, judge, together
 from gavotte.measure.carry.fleet_carrier import _of_transfers
 from gavotte.measure.plan.cost import Most
 from gavotte.measure.plan.trials import Trial, UsablePairs, Way, choose, plan_trials, rounds_of
@@ -269,3 +269,19 @@ def test_pairs_that_do_not_fit_a_known_link_come_last() -> None:
     limited = choose(UsablePairs(tree, rate, range(16), {pod: 2.5e8}), into, seed=1)
     assert limited is not None
     assert [source >= 8 for source, _ in limited.pairs] == [True, False, False, False]
+
+
+def test_whole_packets_do_not_make_a_slow_link_uneven() -> None:
+    """Paths of 6 Mbit/s share a link of 10 Mbit/s, which carries a packet of one of them each 1.2 ms."""
+    rng = np.random.default_rng(0)
+    packet_s, bin_s, bins = PACKET_BITS / 10e6, 0.01, 20
+    turns = rng.choice(4, size=int(bins * bin_s / packet_s), p=[0.5, 0.3, 0.15, 0.05])
+    arrivals = packet_s * np.arange(len(turns))
+    counts = [np.histogram(arrivals[turns == path], bins, (0, bins * bin_s))[0] for path in range(4)]
+    outcome = together([Series(0.0, bin_s, PACKET_BITS * count, filled=False) for count in counts])
+    assert outcome.sum_bps == pytest.approx(10e6, rel=0.05)
+    assert outcome.even
+    assert judge([6e6] * 4, outcome)[0] == "shared"
+    # At the same spread, a fast link is not full all the time.
+    fast = [Series(0.0, bin_s, 100 * PACKET_BITS * count, filled=False) for count in counts]
+    assert not together(fast).even

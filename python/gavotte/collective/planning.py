@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
 from typing import get_args
@@ -146,14 +148,23 @@ def plan(
     sizes = dict.fromkeys(stages_of, size_bytes)
     if operation == "allgather":
         sizes["broadcast"] = size_bytes * len(hosts)
-    stages_by: dict[str, list[Stage]] = {}
     beside = ("binomial", "fnf", *rings[:1], algorithm)
     tried = (*flat, *trees, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
-    for name in tried:
-        if name in RINGS:
-            stages_by[name] = [_ring(on, operation, size_bytes, name, segments, search)]
-        else:
-            stages_by[name] = [_stage(on, each, sizes[each], top, name, segments, search) for each in stages_of]
+    futures: dict[str, list[Future[Stage]]] = {}
+    # The compiled code runs without Python's lock.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name in tried:
+            if name in RINGS:
+                futures[name] = [pool.submit(_ring, on, operation, size_bytes, name, segments, search)]
+            else:
+                futures[name] = [
+                    pool.submit(_stage, on, each, sizes[each], top, name, segments, search) for each in stages_of
+                ]
+        try:
+            stages_by = {name: [stage.result() for stage in stages] for name, stages in futures.items()}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in stages_by.items()}
     chosen = algorithm
     if algorithm == "auto":

@@ -26,6 +26,10 @@ MOST_WITHHELD = 2
 APART = "its pairs did not send at the same time"
 
 FEWEST = 2
+FAIR = 4
+"""If more than `FEWEST` pairs are needed, at least this many are chosen. Of three pairs that send 60 packets each, one
+may lose nothing, and the link then does not seem to be full."""
+
 OVERFULL = 1.4
 """Pairs are chosen that could carry this multiple of the rate seen on a link; more would only lose more packets."""
 
@@ -243,10 +247,10 @@ def _read(trial: Trial, series: Mapping[Pair, Series], time_s: float) -> _Run | 
 
 
 def _as_few_as_fill(trial: Trial, rate: PairRates, enough_bps: float) -> Trial:
-    """Return an experiment's first pairs that together reach this rate, at least two."""
+    """Return an experiment's first pairs that together reach this rate: two, or at least `FAIR`."""
     count, wanted_bps = 0, 0.0
     for pair in trial.pairs:
         if count >= FEWEST and wanted_bps >= enough_bps:
             break
         count, wanted_bps = count + 1, wanted_bps + float(rate[pair])
-    return replace(trial, pairs=trial.pairs[:count])
+    return replace(trial, pairs=trial.pairs[: count if count <= FEWEST else max(count, FAIR)])

@@ -41,6 +41,9 @@ share the paths were too seldom full at the same time.
 AGREE = 0.92
 """Two sums of a link that was full agree when the lower has this share of the higher."""
 
+PACKET_BITS = 8 * 1448
+"""Size of a full packet's payload. At 10 Mbit/s, a block has 20 or 30 of them."""
+
 BLOCKS = 5
 
 HEAD, TAIL = 0.25, 0.2
@@ -97,6 +100,7 @@ class Together:
         steady_bps: steady rate of each pair, see `Series`.
         filled: whether each pair's path always had a queue.
         gap: why a pair shows a host and not the network; empty = none does.
+        grain_bps: half the width of the sum's interval if only whole packets make its blocks differ.
     """
 
     overlap_s: float
@@ -106,6 +110,7 @@ class Together:
     steady_bps: tuple[float, ...]
     filled: tuple[bool, ...]
     gap: str = ""
+    grain_bps: float = 0.0
 
     @property
     def sum_bps(self) -> float:
@@ -114,8 +119,11 @@ class Together:
 
     @property
     def even(self) -> bool:
-        """Whether the sum hardly varied: half the width of its 95 % interval is at most `EVEN_WITHIN` of the sum."""
-        return self.high_bps - self.low_bps <= 2 * EVEN_WITHIN * self.sum_bps
+        """Whether the sum hardly varied: half the width of its 95 % interval is at most `EVEN_WITHIN` of the sum.
+
+        What whole packets add to the width does not count.
+        """
+        return (self.high_bps - self.low_bps) / 2 <= EVEN_WITHIN * self.sum_bps + self.grain_bps
 
 
 def together(series: Sequence[Series]) -> Together:
@@ -140,7 +148,8 @@ def together(series: Sequence[Series]) -> Together:
     blocks = np.array([np.diff(s.until(edges)) for s in series]) / (edges[1] - edges[0])
     sums = blocks.sum(axis=0)
     # Student's t for 5 blocks
-    half = 2.776 * float(sums.std(ddof=1)) / math.sqrt(BLOCKS)
+    width = 2.776 / math.sqrt(BLOCKS)
+    half = width * float(sums.std(ddof=1))
     times = np.linspace(begin, end, math.ceil((end - begin) / min(s.bin_s for s in series)) + 1)
     counts = [s.until(times) for s in series]
     middle = _slope(times, sum(counts, np.zeros(len(times))), since, until)
@@ -154,6 +163,8 @@ def together(series: Sequence[Series]) -> Together:
         steady_bps=steady_bps,
         filled=filled,
         gap=gap,
+        # The count of each path is off by a part of a packet at both ends of a block.
+        grain_bps=width * math.sqrt(len(series) / 2) * PACKET_BITS / float(edges[1] - edges[0]),
     )
 
 
