@@ -43,14 +43,9 @@ class Cloud:
     def start(self, name: str) -> None:
         """Start the agent of one host."""
         number = NAMES.index(name)
-        line = [
-            agent_binary(),
-            "serve",
-            "--bind",
-            f"127.65.0.{number + 1}",
-            "--socket",
-            str(self.folder / f"{name}.sock"),
-        ]
+        # Any port, since other tests may use the same addresses at the same time.
+        place = ["--socket", str(self.folder / f"{name}.sock"), "--bind", f"127.65.0.{number + 1}", "--data-port", "0"]
+        line = [agent_binary(), "serve", *place]
         self.agents[name] = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until(lambda: (self.folder / f"{name}.sock").exists())
 

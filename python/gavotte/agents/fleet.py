@@ -548,7 +548,7 @@ class Fleet(Orders):
             host: its name.
             reason: why, in one line.
         """
-        calls = [*self._open.get(host, ()), *(mail for mail in list(self._mails) if mail.by == host)]
+        calls, mails = list(self._open.get(host, ())), list(self._mails)
         requests = {}
         if host not in self.lost:
             logger.info("%s: dropped: %s", host, reason)
@@ -557,12 +557,14 @@ class Fleet(Orders):
             self.hosts = [each for each in self.hosts if each.name != host]
             request = pb.DropRequest(run_id=self.run_id, peer=host, reason=reason)
             requests = {each.name: request for each in self.hosts}
-        elif not calls:
+        elif not calls and not mails:
             return
 
         def tell() -> None:
             for call in calls:
                 call.cancel()
+            for mail in mails:
+                mail.cut(host)
             self._answers("Drop", requests, CALL_DEADLINE_S)
 
         threading.Thread(target=tell, daemon=True, name=f"drop-{host}").start()

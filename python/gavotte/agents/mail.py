@@ -25,6 +25,8 @@ class Mail:
         self._end_s = time.monotonic() + deadline_s
         self.is_closed = False
         self._stream: Any = None
+        self._through = ""
+        self._lock = threading.Lock()
         self._waiting: set[Lettered] = set()
 
     def join(self, waiting: Lettered) -> None:
@@ -38,8 +40,9 @@ class Mail:
             self.close()
 
     def keep(self, stream: Any) -> Any:
-        """Note the stream that brings the answers now, and return it."""
-        self._stream = stream
+        """Note the stream through the forwarder that brings the answers now, and return it."""
+        with self._lock:
+            self._stream, self._through = stream, self.by
         if self.is_closed:
             stream.cancel()
         return stream
@@ -52,15 +55,18 @@ class Mail:
         """Return whether the deadline has passed."""
         return self.left_s() <= 0
 
-    def cancel(self) -> None:
-        """Have the forwarder close its connections. A controller that drops the forwarder calls this, too."""
-        if self._stream is not None:
-            self._stream.cancel()
+    def cut(self, forwarder: str) -> None:
+        """End the stream, if it is through this forwarder. Another one takes over."""
+        with self._lock:
+            if self._stream is not None and self._through == forwarder:
+                self._stream.cancel()
 
     def close(self) -> None:
-        """Do the same, and send no letters through others."""
+        """Send no more letters, and have the forwarder say that more answers are unwanted."""
         self.is_closed = True
-        self.cancel()
+        with self._lock:
+            if self._stream is not None:
+                self._stream.cancel()
 
 
 class Lettered:
